@@ -1,0 +1,113 @@
+"""Number formats by name: width, kind, and the names that JAX, NumPy and model files give them.
+
+Only names and widths live here; encoding and rounding are in :mod:`systolic.numerics`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from .errors import SystolicError, did_you_mean
+
+
+@dataclass(frozen=True, kw_only=True)
+class DType:
+    """A number format.
+
+    Attributes
+    ----------
+    name
+        The canonical name, the one that reports print.
+    bits
+        Width of one element in memory, bits.
+    kind
+        ``"float"`` or ``"int"``.
+    precision
+        Significant bits of a float, the implicit one included (fp32: 24); 0 for integers.
+    """
+
+    name: str
+    bits: int
+    kind: Literal["float", "int"]
+    precision: int = 0
+
+    @property
+    def unit_roundoff(self) -> float:
+        """Largest relative error of rounding to nearest: 2**-precision; 0 for integers."""
+        return 2.0**-self.precision if self.kind == "float" else 0.0
+
+
+# Significant bits: IEEE 754-2019 table 3.5 (fp32, fp16); bf16 and tf32 as published by their
+# vendors (8 and 11 bits with the implicit one); OCP 8-bit floating point specification 1.0 (fp8).
+DTYPES: dict[str, DType] = {
+    d.name: d
+    for d in (
+        DType(name="fp32", bits=32, kind="float", precision=24),
+        DType(name="tf32", bits=32, kind="float", precision=11),
+        DType(name="bf16", bits=16, kind="float", precision=8),
+        DType(name="fp16", bits=16, kind="float", precision=11),
+        DType(name="fp8_e4m3", bits=8, kind="float", precision=4),
+        DType(name="fp8_e5m2", bits=8, kind="float", precision=3),
+        DType(name="int32", bits=32, kind="int"),
+        DType(name="int8", bits=8, kind="int"),
+        DType(name="int4", bits=4, kind="int"),
+    )
+}
+
+_ALIASES = {
+    "float32": "fp32",
+    "f32": "fp32",
+    "single": "fp32",
+    "bfloat16": "bf16",
+    "float16": "fp16",
+    "f16": "fp16",
+    "half": "fp16",
+    "float8_e4m3fn": "fp8_e4m3",
+    "float8_e4m3": "fp8_e4m3",
+    "fp8": "fp8_e4m3",
+    "float8_e5m2": "fp8_e5m2",
+    "tensorfloat32": "tf32",
+    "i32": "int32",
+    "i8": "int8",
+    "i4": "int4",
+}
+
+
+def canonical(name: str, field: str = "dtype") -> str:
+    """Return the canonical name of a number format.
+
+    Parameters
+    ----------
+    name
+        A canonical name, or one used by JAX, NumPy or a model file, in any case.
+    field
+        What to call it in the error text.
+
+    Raises
+    ------
+    SystolicError
+        If the name is unknown; the text suggests the closest one.
+    """
+    key = str(name).lower()
+    key = _ALIASES.get(key, key)
+    if key not in DTYPES:
+        raise SystolicError(
+            f"{field} must be a number format, got {name!r}{did_you_mean(key, DTYPES)}"
+        )
+    return key
+
+
+def bytes_of(elements: int, dtype: str) -> int:
+    """Bytes that `elements` numbers of format `dtype` (canonical name) take when packed."""
+    return (elements * DTYPES[dtype].bits + 7) // 8
+
+
+def accumulator_of(dtype: str) -> str:
+    """Default accumulator: floats add in fp32, integers in int32."""
+    return "fp32" if DTYPES[dtype].kind == "float" else "int32"
+
+
+def output_of(dtype: str) -> str:
+    """Default result format: floats return the lhs format, integers return int32."""
+    return dtype if DTYPES[dtype].kind == "float" else "int32"

@@ -1,0 +1,113 @@
+"""What every machine answers. The machines do not know one another; the engine knows only this."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+from ..result import Result
+from ..workload import Op, Workload
+
+Mode = Literal["tiled", "stepped", "bound"]
+MODES = ("tiled", "stepped", "bound")
+ORDERS = ("mnk", "mkn", "nmk", "nkm", "kmn", "knm")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Choices of the user that a machine honours when it lowers a workload.
+
+    Attributes
+    ----------
+    mode
+        Which engine produces the cycles: see DESIGN ledger, law 7.
+    dataflow
+        Overrides the chip's.
+    tile
+        Pinned (m, n, k) sides of the on-chip block, elements.
+    order
+        Pinned loop order over blocks, outermost first.
+    """
+
+    mode: Mode = "tiled"
+    dataflow: str | None = None
+    tile: tuple[int, int, int] | None = None
+    order: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Precision:
+    """Effective precision of a matmul on a machine.
+
+    Attributes
+    ----------
+    lhs_dtype, rhs_dtype
+        Formats in which the operands enter the multipliers.
+    acc_dtype, out_dtype
+        Formats of the sums and of the result.
+    roundings
+        Most roundings in `acc_dtype` between an operand product and the finished sum: the n of
+        the bound gamma_n (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., 3.1).
+    note
+        What differs from what was asked, or "".
+    """
+
+    lhs_dtype: str
+    rhs_dtype: str
+    acc_dtype: str
+    out_dtype: str
+    roundings: int
+    note: str = ""
+
+    def __str__(self) -> str:
+        operands = self.lhs_dtype
+        if self.rhs_dtype != self.lhs_dtype:
+            operands += f" x {self.rhs_dtype}"
+        text = f"{operands} -> {self.acc_dtype} -> {self.out_dtype}"
+        return f"{text} ({self.note})" if self.note else text
+
+
+@dataclass(frozen=True)
+class Values:
+    """What a machine computed: `out` of shape (batch, m, n), and how many sums overflowed.
+
+    `out` is float32 (already rounded to the result's format) or int32.
+    """
+
+    out: np.ndarray
+    overflows: int = 0
+
+
+class Step(Protocol):
+    """One unit of work of a machine; each machine has its own type."""
+
+    @property
+    def op(self) -> Op:
+        """What it computes."""
+
+
+class Machine(Protocol):
+    """The four questions. A module with these functions is a machine."""
+
+    def lower(self, workload: Workload, chip: Any, options: Options) -> tuple[Any, ...]:
+        """Group ops, pick kernel and tiles."""
+
+    def cost(self, step: Any, chip: Any, record: Any = None) -> Result:
+        """Cycles, bytes, events of all occurrences; no values."""
+
+    def precision(self, step: Any, chip: Any) -> Precision:
+        """Effective precision of a matmul step."""
+
+    def values(self, step: Any, chip: Any, lhs: np.ndarray, rhs: np.ndarray) -> Values:
+        """Bit for bit what the chip computes; no timing.
+
+        lhs (batch, m, k) and rhs (batch, k, n) are float32 or int8/int32 arrays; a float machine
+        rounds them to its operand formats first. Any subset of the rows of lhs gives the same
+        values for these rows.
+        """
+
+    def compose(self, steps: Sequence[Any], results: Sequence[Result], chip: Any) -> tuple[Result, ...]:
+        """Decide all overlap between steps; return the rows in order, exclusive cycles in each."""

@@ -1,0 +1,311 @@
+"""What is to be computed: matrix multiplications and the vector work between them.
+
+``C[m, n] = A[m, k] B[k, n]``; one MAC is one multiply-add, 2 FLOP. Counts are Python ints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from . import dtypes
+from .errors import raise_if_any
+
+RhsKind = Literal["weight", "activation", "kv_cache"]
+RHS_KINDS = ("weight", "activation", "kv_cache")
+PHASES = ("prefill", "decode", "train")
+LAYOUTS = ("nn", "nt", "tn", "tt")
+PRECISIONS = ("default", "high", "highest")
+PLACES = ("memory", "chip")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gemm:
+    """A (batched) matrix multiplication that happens `count` times.
+
+    Attributes
+    ----------
+    m, n, k
+        Rows of C, columns of C, reduction length; elements, each > 0.
+    batch
+        Independent products with an rhs of their own. A batch that shares its rhs is folded
+        into m by whoever builds the Gemm.
+    count
+        How often the whole (batched) product occurs; every figure of a report row is for all.
+    layers
+        Number of layers that these occurrences come from.
+    dtype, rhs_dtype, acc_dtype, out_dtype
+        Number formats of lhs, rhs (default: as lhs), accumulator (default: fp32, or int32 for
+        integers) and result (default: as lhs, or int32 for integers).
+    rhs_kind
+        What the rhs is. A weight is always the rhs.
+    layout
+        ``n`` or ``t`` for each operand: stored as written, or transposed.
+    precision
+        Requested precision, in JAX's words.
+    lhs_at, rhs_at, out_at
+        Where an operand lies before the run, and where the result goes: ``"memory"`` (main
+        memory), ``"chip"`` (on-chip memory), or None to let the chip's policy decide.
+    masked_macs
+        MACs of one occurrence that lie outside a causal mask or window.
+    tied_to
+        Name of the op whose parameters this rhs shares (tied embeddings); it then adds none.
+    name, origin
+        Name of the op (``"mlp.up"``) and where it comes from.
+    """
+
+    m: int
+    n: int
+    k: int
+    batch: int = 1
+    count: int = 1
+    layers: int = 1
+    dtype: str = "bf16"
+    rhs_dtype: str | None = None
+    acc_dtype: str | None = None
+    out_dtype: str | None = None
+    rhs_kind: RhsKind = "weight"
+    layout: str = "nn"
+    precision: str = "default"
+    lhs_at: str | None = None
+    rhs_at: str | None = None
+    out_at: str | None = None
+    masked_macs: int = 0
+    tied_to: str = ""
+    name: str = ""
+    origin: str = ""
+
+    def __post_init__(self) -> None:
+        problems = [
+            f"Gemm.{f} must be a whole number > 0, got {v!r}"
+            for f in ("m", "n", "k", "batch", "count", "layers")
+            if not _is_count(v := getattr(self, f))
+        ]
+        for f, allowed in (
+            ("rhs_kind", RHS_KINDS),
+            ("layout", LAYOUTS),
+            ("precision", PRECISIONS),
+        ):
+            if getattr(self, f) not in allowed:
+                problems.append(f"Gemm.{f} must be one of {', '.join(allowed)}, got {getattr(self, f)!r}")
+        for f in ("lhs_at", "rhs_at", "out_at"):
+            if getattr(self, f) not in (None, *PLACES):
+                problems.append(f"Gemm.{f} must be one of {', '.join(PLACES)} or None, got {getattr(self, f)!r}")
+        raise_if_any(problems)
+        lhs = dtypes.canonical(self.dtype, "Gemm.dtype")
+        defaults = {
+            "dtype": lhs,
+            "rhs_dtype": lhs,
+            "acc_dtype": dtypes.accumulator_of(lhs),
+            "out_dtype": dtypes.output_of(lhs),
+        }
+        for f, default in defaults.items():
+            given = getattr(self, f)
+            object.__setattr__(self, f, default if given is None else dtypes.canonical(given, f"Gemm.{f}"))
+        if not 0 <= self.masked_macs < self.batch * self.m * self.n * self.k:
+            raise_if_any([f"Gemm.masked_macs must be >= 0 and < batch*m*n*k, got {self.masked_macs!r}"])
+
+    @property
+    def macs(self) -> int:
+        """MACs of all occurrences as asked: count * batch * m * n * k."""
+        return self.count * self.batch * self.m * self.n * self.k
+
+    @property
+    def useful_macs(self) -> int:
+        """MACs of all occurrences inside the causal mask or window."""
+        return self.macs - self.count * self.masked_macs
+
+    @property
+    def parameters(self) -> int:
+        """Model parameters that the rhs holds, all occurrences; 0 when it is no weight or tied."""
+        if self.rhs_kind != "weight" or self.tied_to:
+            return 0
+        return self.count * self.batch * self.k * self.n
+
+    @property
+    def lhs_bytes(self) -> int:
+        """Bytes of the lhs of one occurrence."""
+        return dtypes.bytes_of(self.batch * self.m * self.k, self.dtype)
+
+    @property
+    def rhs_bytes(self) -> int:
+        """Bytes of the rhs of one occurrence."""
+        return dtypes.bytes_of(self.batch * self.k * self.n, str(self.rhs_dtype))
+
+    @property
+    def out_bytes(self) -> int:
+        """Bytes of the result of one occurrence."""
+        return dtypes.bytes_of(self.batch * self.m * self.n, str(self.out_dtype))
+
+
+@dataclass(frozen=True, kw_only=True)
+class VectorOp:
+    """Work of the vector unit, or pure traffic (a look-up), that happens `count` times.
+
+    Attributes
+    ----------
+    name, kind
+        Name of the op; what it is: ``"norm"``, ``"softmax"``, ``"activation"``, ``"rope"``,
+        ``"add"``, ``"gather"``, ``"cache"`` …
+    elements
+        Elements processed in one occurrence.
+    vector_ops
+        Vector-unit operations per element (a multiply, an add, a compare, …); 0 for traffic only.
+    read_elements, write_elements
+        Elements of one occurrence that come from and go to where its operands lie, when it runs
+        by itself.
+    fused_into
+        Name of the matmul on whose results it works as they leave the array. It then moves no
+        bytes of its own, and costs elapsed cycles only where the vector unit cannot keep up.
+    parameters
+        Model parameters it holds (norm gains, biases, an embedding table), all occurrences.
+    count, layers, dtype, origin
+        As for :class:`Gemm`.
+    """
+
+    name: str
+    kind: str
+    elements: int
+    vector_ops: int
+    read_elements: int
+    write_elements: int
+    fused_into: str = ""
+    parameters: int = 0
+    count: int = 1
+    layers: int = 1
+    dtype: str = "bf16"
+    origin: str = ""
+
+    def __post_init__(self) -> None:
+        problems = [
+            f"VectorOp.{f} must be a whole number > 0, got {v!r}"
+            for f in ("elements", "count", "layers")
+            if not _is_count(v := getattr(self, f))
+        ]
+        problems += [
+            f"VectorOp.{f} must be a whole number >= 0, got {v!r}"
+            for f in ("vector_ops", "read_elements", "write_elements", "parameters")
+            if not (_is_count(v := getattr(self, f)) or v == 0)
+        ]
+        raise_if_any(problems)
+        object.__setattr__(self, "dtype", dtypes.canonical(self.dtype, "VectorOp.dtype"))
+
+    @property
+    def read_bytes(self) -> int:
+        """Bytes that one occurrence reads."""
+        return dtypes.bytes_of(self.read_elements, self.dtype)
+
+    @property
+    def write_bytes(self) -> int:
+        """Bytes that one occurrence writes."""
+        return dtypes.bytes_of(self.write_elements, self.dtype)
+
+
+Op = Gemm | VectorOp
+
+
+@dataclass(frozen=True, kw_only=True)
+class NotCovered:
+    """Work that the model does not cover, and its share of the whole (0..1), or None if unknown."""
+
+    op: str
+    share: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workload:
+    """Ops in the order in which they run, and what the model needs to hold.
+
+    Attributes
+    ----------
+    name, phase
+        Name of the model or shape; ``"prefill"``, ``"decode"`` or ``"train"``.
+    batch, seq
+        Sequences at once; tokens that each of them processes in this run.
+    kv_len
+        Keys attended by the last token, itself included; 0 where there is no KV cache.
+    ops
+        Matmuls and vector ops, in order. Identical layers are one op with `count` and `layers`.
+    kv_cache_elements
+        Elements of the KV cache of the whole model and batch at `kv_len`.
+    dtype
+        Number format of the model, or None where nobody said: each chip then takes its native one.
+    notes, not_covered
+        What the reader has to know; what is left out.
+    """
+
+    name: str
+    ops: tuple[Op, ...]
+    phase: str = "prefill"
+    batch: int = 1
+    seq: int = 1
+    kv_len: int = 0
+    kv_cache_elements: int = 0
+    dtype: str | None = None
+    notes: tuple[str, ...] = ()
+    not_covered: tuple[NotCovered, ...] = ()
+
+    def __post_init__(self) -> None:
+        problems = []
+        if not self.ops:
+            problems.append(f"Workload.ops must hold at least one op, got none in {self.name!r}")
+        if self.phase not in PHASES:
+            problems.append(f"Workload.phase must be one of {', '.join(PHASES)}, got {self.phase!r}")
+        raise_if_any(problems)
+
+    @property
+    def gemms(self) -> Iterator[Gemm]:
+        """The matmuls, in order."""
+        return (op for op in self.ops if isinstance(op, Gemm))
+
+    @property
+    def macs(self) -> int:
+        """MACs of all matmuls as asked."""
+        return sum(g.macs for g in self.gemms)
+
+    @property
+    def parameters(self) -> int:
+        """Model parameters: the sum over the shapes that are simulated."""
+        return sum(op.parameters for op in self.ops)
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of all parameters, each in the format of the op that holds it."""
+        return sum(
+            dtypes.bytes_of(op.parameters, str(op.rhs_dtype) if isinstance(op, Gemm) else op.dtype)
+            for op in self.ops
+        )
+
+    @property
+    def kv_cache_bytes(self) -> int:
+        """Bytes of the KV cache of the whole model and batch at `kv_len`."""
+        return dtypes.bytes_of(self.kv_cache_elements, self.dtype or "bf16")
+
+    def with_dtype(self, dtype: str) -> Workload:
+        """The same work with every operand in format `dtype` and its default accumulator and result."""
+        name = dtypes.canonical(dtype)
+        defaults = {"rhs_dtype": None, "acc_dtype": None, "out_dtype": None}
+        ops = tuple(
+            replace(op, dtype=name, **(defaults if isinstance(op, Gemm) else {})) for op in self.ops
+        )
+        return replace(self, ops=ops, dtype=name)
+
+    @property
+    def activation_bytes(self) -> int:
+        """Largest bytes of activations alive at once around one op: what it reads plus writes.
+
+        Weights and the KV cache are not activations.
+        """
+        return max(_activation_bytes(op) for op in self.ops)
+
+
+def _activation_bytes(op: Op) -> int:
+    if isinstance(op, VectorOp):
+        return 0 if op.kind == "gather" else op.read_bytes + op.write_bytes
+    rhs = op.rhs_bytes if op.rhs_kind == "activation" else 0
+    return op.lhs_bytes + rhs + op.out_bytes
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
