@@ -1,0 +1,114 @@
+"""All Hypothesis strategies, kept small, so that a failure reads easily."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import strategies as st
+
+from systolic.chips.spec import CONVENTIONS, DATAFLOWS, Array, Memory, Policy, TpuChip, Vector
+from systolic.workload import RHS_KINDS, Gemm
+
+MATRIX_DTYPES = ("bf16", "fp32", "int8")
+
+
+def sides(largest: int = 9) -> st.SearchStrategy[int]:
+    """One side of a matrix or an array, elements."""
+    return st.integers(1, largest)
+
+
+def shapes(largest: int = 9) -> st.SearchStrategy[tuple[int, int, int]]:
+    """(m, n, k) of one matmul."""
+    return st.tuples(sides(largest), sides(largest), sides(largest))
+
+
+def seeds() -> st.SearchStrategy[int]:
+    """Seed of ``numpy.random.default_rng``: a matrix drawn by NumPy shrinks by its shape alone, which is quick."""
+    return st.integers(0, 2**32 - 1)
+
+
+@st.composite
+def operands(draw: st.DrawFn, dtype: str | None = None, largest: int = 9) -> tuple[np.ndarray, np.ndarray]:
+    """(lhs, rhs) of shapes (m, k) and (k, n): int8 over its whole range, or N(0, 1) as float32."""
+    m, n, k = draw(shapes(largest))
+    rng = np.random.default_rng(draw(seeds()))
+    chosen = draw(st.sampled_from(MATRIX_DTYPES)) if dtype is None else dtype
+    if chosen == "int8":
+        return rng.integers(-128, 128, (m, k), np.int8), rng.integers(-128, 128, (k, n), np.int8)
+    return rng.standard_normal((m, k), np.float32), rng.standard_normal((k, n), np.float32)
+
+
+@st.composite
+def exact_operands(draw: st.DrawFn, largest: int = 9) -> tuple[np.ndarray, np.ndarray]:
+    """(lhs, rhs) as float32 holding integers in -8..8: exact in bf16, and any order of sums is exact in fp32.
+
+    The partial sums stay below 2**24 up to k = 2**18.
+    """
+    m, n, k = draw(shapes(largest))
+    rng = np.random.default_rng(draw(seeds()))
+    lhs, rhs = rng.integers(-8, 9, (m, k)), rng.integers(-8, 9, (k, n))
+    return lhs.astype(np.float32), rhs.astype(np.float32)
+
+
+@st.composite
+def gemms(draw: st.DrawFn, largest: int = 64, dtype: str | None = None) -> Gemm:
+    """A matmul with any kind of rhs, at times batched, repeated or partly masked."""
+    m, n, k = draw(shapes(largest))
+    batch = draw(st.integers(1, 3))
+    return Gemm(
+        m=m,
+        n=n,
+        k=k,
+        batch=batch,
+        count=draw(st.integers(1, 4)),
+        dtype=draw(st.sampled_from(MATRIX_DTYPES)) if dtype is None else dtype,
+        rhs_kind=draw(st.sampled_from(RHS_KINDS)),
+        masked_macs=draw(st.integers(0, batch * m * n * k - 1)),
+        name="drawn",
+    )
+
+
+@st.composite
+def arrays(draw: st.DrawFn, largest: int = 6, plain: bool = False) -> Array:
+    """A small grid of PEs, oblong or a single row or column among them.
+
+    `plain` keeps one lane and one row of weights per cycle.
+    """
+    rows = draw(sides(largest))
+    lanes = st.just(1) if plain else st.integers(1, 3)
+    return Array(
+        rows=rows,
+        cols=draw(sides(largest)),
+        dataflow=draw(st.sampled_from(DATAFLOWS)),
+        convention=draw(st.sampled_from(CONVENTIONS)),
+        lanes={dtype: draw(lanes) for dtype in MATRIX_DTYPES},
+        weight_rows=1 if plain else draw(st.integers(1, rows)),
+    )
+
+
+@st.composite
+def memories(draw: st.DrawFn, smallest: int = 4096) -> Memory:
+    """A memory level of at least `smallest` bytes, at times without a limit."""
+    return Memory(
+        bytes=draw(st.none() | st.integers(smallest, 16 * smallest)),
+        bytes_per_s=draw(st.none() | st.integers(10**8, 10**12)),
+        latency_ns=draw(st.integers(0, 500)),
+        burst_bytes=draw(st.sampled_from((1, 32, 64))),
+    )
+
+
+@st.composite
+def chips(draw: st.DrawFn, largest: int = 6) -> TpuChip:
+    """A TPU-style chip with a small array and memories of random size and speed."""
+    levels = ("dram", "cmem", "vmem") if draw(st.booleans()) else ("dram", "vmem")
+    return TpuChip(
+        name="drawn",
+        clock_hz=draw(st.sampled_from((1, 3, 7, 10))) * 10**8,
+        cores=draw(st.integers(1, 2)),
+        mxus_per_core=draw(st.integers(1, 3)),
+        array=draw(arrays(largest)),
+        memory={level: draw(memories()) for level in levels},
+        vector=Vector(lanes=draw(st.sampled_from((8, 128))), alus=draw(st.integers(1, 2))),
+        policy=Policy(
+            activations=draw(st.sampled_from(levels)), prefetch=draw(st.sampled_from(("none", "weights")))
+        ),
+    )
