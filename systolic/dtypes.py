@@ -64,23 +64,28 @@ _ALIASES = {
     "f16": "fp16",
     "half": "fp16",
     "float8_e4m3fn": "fp8_e4m3",
-    "float8_e4m3": "fp8_e4m3",
+    "f8e4m3fn": "fp8_e4m3",
     "fp8": "fp8_e4m3",
     "float8_e5m2": "fp8_e5m2",
+    "f8e5m2": "fp8_e5m2",
     "tensorfloat32": "tf32",
     "i32": "int32",
+    "s32": "int32",
     "i8": "int8",
+    "s8": "int8",
     "i4": "int4",
+    "s4": "int4",
 }
 
 
-def canonical(name: str, field: str = "dtype") -> str:
+def canonical(name: object, field: str = "dtype") -> str:
     """Return the canonical name of a number format.
 
     Parameters
     ----------
     name
-        A canonical name, or one used by JAX, NumPy or a model file, in any case.
+        A canonical name, one used by JAX, NumPy, PyTorch or HLO, in any case, or a NumPy or JAX
+        dtype itself.
     field
         What to call it in the error text.
 
@@ -89,12 +94,11 @@ def canonical(name: str, field: str = "dtype") -> str:
     SystolicError
         If the name is unknown; the text suggests the closest one.
     """
-    key = str(name).lower()
+    text = name if isinstance(name, str) else getattr(name, "name", getattr(name, "__name__", name))
+    key = str(text).lower().removeprefix("torch.")
     key = _ALIASES.get(key, key)
     if key not in DTYPES:
-        raise SystolicError(
-            f"{field} must be a number format, got {name!r}{did_you_mean(key, DTYPES)}"
-        )
+        raise SystolicError(f"{field} must be a number format, got {name!r}{did_you_mean(key, DTYPES)}")
     return key
 
 
@@ -103,11 +107,11 @@ def bytes_of(elements: int, dtype: str) -> int:
     return (elements * DTYPES[dtype].bits + 7) // 8
 
 
-def accumulator_of(dtype: str) -> str:
-    """Default accumulator: floats add in fp32, integers in int32."""
-    return "fp32" if DTYPES[dtype].kind == "float" else "int32"
+def accumulator_of(*operands: str) -> str:
+    """Default accumulator of operands in these formats: fp32 if any is a float, else int32."""
+    return "fp32" if any(DTYPES[d].kind == "float" for d in operands) else "int32"
 
 
-def output_of(dtype: str) -> str:
-    """Default result format: floats return the lhs format, integers return int32."""
-    return dtype if DTYPES[dtype].kind == "float" else "int32"
+def output_of(*operands: str) -> str:
+    """Default result format: the first float among the operands' formats, or int32 for integers."""
+    return next((d for d in operands if DTYPES[d].kind == "float"), "int32")

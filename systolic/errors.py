@@ -19,7 +19,10 @@ class SystolicError(ValueError):
         if not problems:
             raise AssertionError("a SystolicError needs at least one line")
         self.problems: tuple[str, ...] = problems
-        super().__init__("\n".join(problems))
+        super().__init__(*problems)
+
+    def __str__(self) -> str:
+        return "\n".join(self.problems)
 
 
 def raise_if_any(problems: Sequence[str]) -> None:

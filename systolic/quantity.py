@@ -7,11 +7,15 @@ Sizes are binary when written KiB/MiB/GiB and decimal when written kB/MB/GB; rat
 
 from __future__ import annotations
 
+import operator
 import re
 from fractions import Fraction
 from typing import Literal
 
 from .errors import SystolicError
+
+COUNT_LIMIT = 2**63
+"""Counts and base units stay below this, so that they fit 64-bit integers in arrays."""
 
 Dimension = Literal["frequency", "size", "rate", "time"]
 
@@ -31,7 +35,35 @@ _UNITS: dict[Dimension, dict[str, Fraction]] = {
 }
 _BASE = {"frequency": "Hz", "size": "bytes", "rate": "bytes/s", "time": "ns"}
 _EXAMPLE = {"frequency": "1050 MHz", "size": "24 MiB", "rate": "1200 GB/s", "time": "484 ns"}
-_TEXT = re.compile(r"([0-9][0-9_]*(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)\s*([A-Za-z/]*)")
+# Two digits of exponent and forty of mantissa hold every quantity below COUNT_LIMIT, and keep a
+# text such as "1e999999999 Hz" from being expanded.
+_TEXT = re.compile(r"(-?[0-9](?:_?[0-9]){0,39}(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,2})?)\s*([A-Za-z/]*)")
+
+
+def whole_number(value: object) -> int | None:
+    """`value` as a Python int, or None where it is no whole number by type.
+
+    Python's and NumPy's integers are whole numbers; booleans, floats such as 4.0 and texts are not.
+    """
+    if isinstance(value, bool):
+        return None
+    try:
+        return operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        return None
+
+
+def count_problem(field: str, value: object, least: int = 1) -> list[str]:
+    """The line to report when `value` is no count of at least `least` (0 or 1); else none."""
+    rule = "> 0" if least == 1 else ">= 0"
+    number = whole_number(value)
+    if number is None:
+        return [f"{field} must be a whole number {rule}, got {value!r}"]
+    if number < least:
+        return [f"{field} must be {rule}, got {number}"]
+    if number >= COUNT_LIMIT:
+        return [f"{field} must be < 2**63, got a number of {number.bit_length()} bits"]
+    return []
 
 
 def parse_quantity(value: object, dimension: Dimension, field: str) -> int:
@@ -40,47 +72,53 @@ def parse_quantity(value: object, dimension: Dimension, field: str) -> int:
     Parameters
     ----------
     value
-        An integer in base units, or a text of a number and a unit.
+        An integer in base units, or a text of a number and a unit (no unit: base units).
     dimension
         What is measured.
     field
         Name of the field, for the error text.
 
+    Returns
+    -------
+    int
+        Exact. A negative integer is returned as it is: its range is the caller's to judge.
+
     Raises
     ------
     SystolicError
-        If the text has no such unit, or the value is not a whole number of base units.
+        If it is neither an integer nor a text, the text has no such unit, or its value is negative
+        or not a whole number of base units.
     """
     hint = f"write a whole number of {_BASE[dimension]} or a text such as {_EXAMPLE[dimension]!r}"
-    if isinstance(value, bool) or not isinstance(value, (int, str)):
+    number = whole_number(value)
+    if number is not None:
+        return number
+    if not isinstance(value, str):
         raise SystolicError(f"{field} must be a {dimension}, got {value!r}; {hint}")
-    if isinstance(value, int):
-        return value
     match = _TEXT.fullmatch(value.strip())
     units = _UNITS[dimension]
     if match is None or (match[2] and match[2] not in units):
-        raise SystolicError(
-            f"{field} must be a {dimension} in {', '.join(units)}, got {value!r}; {hint}"
-        )
+        raise SystolicError(f"{field} must be a {dimension} in {', '.join(units)}, got {value!r}; {hint}")
     exact = Fraction(match[1].replace("_", "")) * units[match[2] or next(iter(units))]
     if exact.denominator != 1:
         raise SystolicError(f"{field} must be a whole number of {_BASE[dimension]}, got {value!r}")
+    if exact < 0:
+        raise SystolicError(f"{field} must not be negative, got {value!r}")
     return int(exact)
 
 
 def _scaled(value: float, steps: tuple[tuple[float, str], ...]) -> str:
-    for scale, unit in steps:
-        if abs(value) >= scale:
-            return f"{value / scale:.4g} {unit}"
-    scale, unit = steps[-1]
-    return f"{value / scale:.4g} {unit}"
+    """`value` in the largest unit that it reaches, four digits, no exponent for large values."""
+    scale, unit = next((step for step in steps if abs(value) >= step[0]), steps[-1])
+    shown = value / scale
+    return f"{shown:.0f} {unit}" if 1e4 <= abs(shown) < 1e15 else f"{shown:.4g} {unit}"
 
 
 def format_seconds(seconds: float) -> str:
     """Time with a unit that keeps it readable, from ps to s; never rounded to 0."""
-    return _scaled(
-        seconds, ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"), (1e-12, "ps"))
-    )
+    if seconds == 0:
+        return "0 s"
+    return _scaled(seconds, ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"), (1e-12, "ps")))
 
 
 def format_bytes(count: int) -> str:

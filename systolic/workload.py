@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from . import dtypes
-from .errors import raise_if_any
+from .errors import SystolicError, raise_if_any
+from .quantity import count_problem, whole_number
 
 RhsKind = Literal["weight", "activation", "kv_cache"]
 RHS_KINDS = ("weight", "activation", "kv_cache")
@@ -36,8 +37,8 @@ class Gemm:
     layers
         Number of layers that these occurrences come from.
     dtype, rhs_dtype, acc_dtype, out_dtype
-        Number formats of lhs, rhs (default: as lhs), accumulator (default: fp32, or int32 for
-        integers) and result (default: as lhs, or int32 for integers).
+        Number formats of lhs, rhs (default: as lhs), accumulator (default: fp32 if an operand is
+        a float, else int32) and result (default: the first operand that is a float, else int32).
     rhs_kind
         What the rhs is. A weight is always the rhs.
     layout
@@ -77,34 +78,27 @@ class Gemm:
     origin: str = ""
 
     def __post_init__(self) -> None:
-        problems = [
-            f"Gemm.{f} must be a whole number > 0, got {v!r}"
-            for f in ("m", "n", "k", "batch", "count", "layers")
-            if not _is_count(v := getattr(self, f))
-        ]
-        for f, allowed in (
-            ("rhs_kind", RHS_KINDS),
-            ("layout", LAYOUTS),
-            ("precision", PRECISIONS),
-        ):
-            if getattr(self, f) not in allowed:
-                problems.append(f"Gemm.{f} must be one of {', '.join(allowed)}, got {getattr(self, f)!r}")
+        problems = _take_counts(
+            self, positive=("m", "n", "k", "batch", "count", "layers"), others=("masked_macs",)
+        )
+        if not problems and self.masked_macs >= self.batch * self.m * self.n * self.k:
+            problems.append(f"Gemm.masked_macs must be < batch*m*n*k, got {self.masked_macs}")
+        for f, allowed in (("rhs_kind", RHS_KINDS), ("layout", LAYOUTS), ("precision", PRECISIONS)):
+            if (value := getattr(self, f)) not in allowed:
+                problems.append(f"Gemm.{f} must be one of {', '.join(allowed)}, got {value!r}")
         for f in ("lhs_at", "rhs_at", "out_at"):
-            if getattr(self, f) not in (None, *PLACES):
-                problems.append(f"Gemm.{f} must be one of {', '.join(PLACES)} or None, got {getattr(self, f)!r}")
-        raise_if_any(problems)
-        lhs = dtypes.canonical(self.dtype, "Gemm.dtype")
-        defaults = {
-            "dtype": lhs,
-            "rhs_dtype": lhs,
-            "acc_dtype": dtypes.accumulator_of(lhs),
-            "out_dtype": dtypes.output_of(lhs),
-        }
-        for f, default in defaults.items():
-            given = getattr(self, f)
-            object.__setattr__(self, f, default if given is None else dtypes.canonical(given, f"Gemm.{f}"))
-        if not 0 <= self.masked_macs < self.batch * self.m * self.n * self.k:
-            raise_if_any([f"Gemm.masked_macs must be >= 0 and < batch*m*n*k, got {self.masked_macs!r}"])
+            if (value := getattr(self, f)) not in (None, *PLACES):
+                problems.append(f"Gemm.{f} must be one of {', '.join(PLACES)} or None, got {value!r}")
+        raise_if_any(problems + _take_dtypes(self, ("dtype",), ("rhs_dtype", "acc_dtype", "out_dtype")))
+        operands = (self.dtype, self.rhs_dtype or self.dtype)
+        accumulator = dtypes.accumulator_of(*operands)
+        object.__setattr__(self, "rhs_dtype", operands[1])
+        object.__setattr__(self, "acc_dtype", self.acc_dtype or accumulator)
+        object.__setattr__(self, "out_dtype", self.out_dtype or dtypes.output_of(*operands))
+        if accumulator == "fp32" and dtypes.DTYPES[str(self.acc_dtype)].kind == "int":
+            raise SystolicError(
+                f"Gemm.acc_dtype must be a float format for {' x '.join(operands)}, got {self.acc_dtype!r}"
+            )
 
     @property
     def macs(self) -> int:
@@ -178,18 +172,12 @@ class VectorOp:
     origin: str = ""
 
     def __post_init__(self) -> None:
-        problems = [
-            f"VectorOp.{f} must be a whole number > 0, got {v!r}"
-            for f in ("elements", "count", "layers")
-            if not _is_count(v := getattr(self, f))
-        ]
-        problems += [
-            f"VectorOp.{f} must be a whole number >= 0, got {v!r}"
-            for f in ("vector_ops", "read_elements", "write_elements", "parameters")
-            if not (_is_count(v := getattr(self, f)) or v == 0)
-        ]
-        raise_if_any(problems)
-        object.__setattr__(self, "dtype", dtypes.canonical(self.dtype, "VectorOp.dtype"))
+        problems = _take_counts(
+            self,
+            positive=("elements", "count", "layers"),
+            others=("vector_ops", "read_elements", "write_elements", "parameters"),
+        )
+        raise_if_any(problems + _take_dtypes(self, ("dtype",)))
 
     @property
     def read_bytes(self) -> int:
@@ -247,12 +235,13 @@ class Workload:
     not_covered: tuple[NotCovered, ...] = ()
 
     def __post_init__(self) -> None:
-        problems = []
+        problems = _take_counts(self, positive=("batch", "seq"), others=("kv_len", "kv_cache_elements"))
         if not self.ops:
             problems.append(f"Workload.ops must hold at least one op, got none in {self.name!r}")
         if self.phase not in PHASES:
             problems.append(f"Workload.phase must be one of {', '.join(PHASES)}, got {self.phase!r}")
-        raise_if_any(problems)
+        raise_if_any(problems + _take_dtypes(self, (), ("dtype",)))
+        object.__setattr__(self, "ops", tuple(self.ops))
 
     @property
     def gemms(self) -> Iterator[Gemm]:
@@ -285,11 +274,7 @@ class Workload:
     def with_dtype(self, dtype: str) -> Workload:
         """The same work with every operand in format `dtype` and its default accumulator and result."""
         name = dtypes.canonical(dtype)
-        defaults = {"rhs_dtype": None, "acc_dtype": None, "out_dtype": None}
-        ops = tuple(
-            replace(op, dtype=name, **(defaults if isinstance(op, Gemm) else {})) for op in self.ops
-        )
-        return replace(self, ops=ops, dtype=name)
+        return replace(self, ops=tuple(_in_dtype(op, name) for op in self.ops), dtype=name)
 
     @property
     def activation_bytes(self) -> int:
@@ -300,6 +285,12 @@ class Workload:
         return max(_activation_bytes(op) for op in self.ops)
 
 
+def _in_dtype(op: Op, dtype: str) -> Op:
+    if isinstance(op, VectorOp):
+        return replace(op, dtype=dtype)
+    return replace(op, dtype=dtype, rhs_dtype=None, acc_dtype=None, out_dtype=None)
+
+
 def _activation_bytes(op: Op) -> int:
     if isinstance(op, VectorOp):
         return 0 if op.kind == "gather" else op.read_bytes + op.write_bytes
@@ -307,5 +298,30 @@ def _activation_bytes(op: Op) -> int:
     return op.lhs_bytes + rhs + op.out_bytes
 
 
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+def _take_counts(spec: object, positive: tuple[str, ...], others: tuple[str, ...]) -> list[str]:
+    """Turn the named fields of a frozen object into Python ints; return a line for each that is no count.
+
+    NumPy's integers are taken too: kept as they are, their products would wrap at 64 bits.
+    """
+    problems = []
+    for field, least in (*((f, 1) for f in positive), *((f, 0) for f in others)):
+        value = getattr(spec, field)
+        problem = count_problem(f"{type(spec).__name__}.{field}", value, least)
+        problems += problem
+        if not problem:
+            object.__setattr__(spec, field, whole_number(value))
+    return problems
+
+
+def _take_dtypes(spec: object, required: tuple[str, ...], optional: tuple[str, ...] = ()) -> list[str]:
+    """Turn the named fields into canonical number formats; return a line for each unknown one."""
+    problems: list[str] = []
+    for field in (*required, *optional):
+        value = getattr(spec, field)
+        if value is None and field in optional:
+            continue
+        try:
+            object.__setattr__(spec, field, dtypes.canonical(value, f"{type(spec).__name__}.{field}"))
+        except SystolicError as error:
+            problems += error.problems
+    return problems
