@@ -22,7 +22,7 @@ def shapes(largest: int = 9) -> st.SearchStrategy[tuple[int, int, int]]:
 
 
 def seeds() -> st.SearchStrategy[int]:
-    """Seed of ``numpy.random.default_rng``: a matrix drawn by NumPy shrinks by its shape alone, which is quick."""
+    """Seed of ``numpy.random.default_rng``: a matrix drawn by NumPy has nothing but its shape to shrink."""
     return st.integers(0, 2**32 - 1)
 
 

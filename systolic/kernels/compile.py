@@ -21,7 +21,6 @@ from typing import Any, TypeVar, overload
 import llvmlite
 import numba
 
-_config: Any = numba.config  # its fields are set at run time, unseen by a type checker
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 CACHE_SETTING = "SYSTOLIC_CACHE_DIR"
@@ -53,7 +52,7 @@ def kernel(function: Any = None, /, **options: Any) -> Any:
         raise TypeError("kernel() takes no fastmath: the order of a sum is part of the result")
     if function is None:
         return functools.partial(kernel, **options)
-    folder = None if _config.DISABLE_JIT else cache_folder()
+    folder = None if numba.config.DISABLE_JIT else cache_folder()
     if folder is None:
         return numba.njit(nogil=True, **options)(function)
     with _numba_caches_in(folder):
@@ -86,7 +85,7 @@ def source_digest(sources: Path) -> str:
 
     Numba's own key holds the argument types, the CPU and the Python version, but not these switches.
     """
-    switches = (_config.BOUNDSCHECK, _config.OPT, _config.DEBUGINFO_DEFAULT)
+    switches = (numba.config.BOUNDSCHECK, numba.config.OPT, numba.config.DEBUGINFO_DEFAULT)
     digest = hashlib.sha256(repr((numba.__version__, llvmlite.__version__, switches)).encode())
     for path in sorted(sources.rglob("*.py")):
         digest.update(repr((path.relative_to(sources).as_posix(), path.read_bytes())).encode())
@@ -104,9 +103,9 @@ def _cache_root() -> Path:
 def _numba_caches_in(folder: Path) -> Iterator[None]:
     # Numba reads this setting once for each function, when it is decorated, so that setting it for that
     # moment only leaves every function that is not ours where its author put it.
-    before = _config.CACHE_DIR
-    _config.CACHE_DIR = str(folder)
+    before = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = str(folder)
     try:
         yield
     finally:
-        _config.CACHE_DIR = before
+        numba.config.CACHE_DIR = before
