@@ -34,7 +34,7 @@ PLANTED = (
 
 def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
     """Run import-linter on the package and the contracts in `folder`."""
-    command = [LINT_IMPORTS, "--no-cache", "--config", "setup.cfg"]
+    command = [str(LINT_IMPORTS), "--no-cache", "--config", "setup.cfg"]
     env = {**os.environ, "PYTHONPATH": str(folder)}
     return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
 

@@ -1,7 +1,8 @@
 """Where compiled kernels are kept.
 
-A copy of the kernel package with two small kernels runs in processes of its own, since Numba reads its settings
-once. This stands outside tests/kernels because each test sets the switches with which that folder is run again.
+A copy of the kernel package with two small kernels runs in processes of its own, since Numba reads its
+settings once. This stands outside tests/kernels because each test sets the switches with which that folder
+is run again.
 """
 
 from __future__ import annotations
