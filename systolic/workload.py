@@ -151,7 +151,11 @@ class VectorOp:
         by itself.
     fused_into
         Name of the matmul on whose results it works as they leave the array. It then moves no
-        bytes of its own, and costs elapsed cycles only where the vector unit cannot keep up.
+        bytes of its own but `side_elements`, and costs elapsed cycles only where the vector unit
+        cannot keep up.
+    side_elements
+        Elements of one occurrence that it reads beside that matmul's results: the residual, the
+        gate, a bias. 0 unless fused.
     parameters
         Model parameters it holds (norm gains, biases, an embedding table), all occurrences.
     count, layers, dtype, origin
@@ -165,6 +169,7 @@ class VectorOp:
     read_elements: int
     write_elements: int
     fused_into: str = ""
+    side_elements: int = 0
     parameters: int = 0
     count: int = 1
     layers: int = 1
@@ -175,7 +180,7 @@ class VectorOp:
         problems = _take_counts(
             self,
             positive=("elements", "count", "layers"),
-            others=("vector_ops", "read_elements", "write_elements", "parameters"),
+            others=("vector_ops", "read_elements", "write_elements", "side_elements", "parameters"),
         )
         raise_if_any(problems + _take_dtypes(self, ("dtype",)))
 
@@ -183,6 +188,11 @@ class VectorOp:
     def read_bytes(self) -> int:
         """Bytes that one occurrence reads."""
         return dtypes.bytes_of(self.read_elements, self.dtype)
+
+    @property
+    def side_bytes(self) -> int:
+        """Bytes that one fused occurrence reads beside the matmul's results."""
+        return dtypes.bytes_of(self.side_elements, self.dtype)
 
     @property
     def write_bytes(self) -> int:
