@@ -104,6 +104,9 @@ class Result:
         Clock of the matrix unit, Hz.
     cycles_by_cause
         Cause -> cycles; sums to `cycles`.
+    behind_memory
+        Cycles of ``weight_load`` in which the array would have waited for memory anyway; `bound_by` counts
+        them as such.
     bytes
         Level -> operand -> traffic, whole chip.
     array_macs, padded_macs
@@ -131,6 +134,7 @@ class Result:
     clock_hz: int
     cycles_by_cause: Mapping[str, int]
     bytes: Bytes
+    behind_memory: int = 0
     array_macs: int = 0
     padded_macs: int = 0
     pe_cycles: int = 0
@@ -183,10 +187,7 @@ class Result:
     @property
     def bound_by(self) -> str:
         """What the largest cause says bounds it, through a fixed table; ties go to the first cause."""
-        if not self.cycles:
-            return "hidden"
-        largest = max(CAUSES, key=lambda c: self.cycles_by_cause.get(c, 0))
-        return BOUND_OF_CAUSE[largest]
+        return bound_of(self.cycles_by_cause)
 
     def level_bytes(self, level: str) -> int:
         """All bytes through one level's port."""
@@ -198,6 +199,7 @@ class Result:
             self,
             cycles=self.cycles * count,
             busy_cycles=self.busy_cycles * count,
+            behind_memory=self.behind_memory * count,
             cycles_by_cause={c: v * count for c, v in self.cycles_by_cause.items()},
             bytes={lv: {o: t * count for o, t in ops.items()} for lv, ops in self.bytes.items()},
             array_macs=self.array_macs * count,
@@ -234,6 +236,13 @@ class Total:
     def source(self) -> str:
         """The weakest source of the rows."""
         return max((r.source for r in self.rows), key=SOURCES.index)
+
+
+def bound_of(cycles_by_cause: Mapping[str, int]) -> str:
+    """What the largest cause bounds, ``"hidden"`` where no cycle passes; ties go to the first cause."""
+    if not any(cycles_by_cause.values()):
+        return "hidden"
+    return BOUND_OF_CAUSE[max(CAUSES, key=lambda cause: cycles_by_cause.get(cause, 0))]
 
 
 def is_matmul(result: Result) -> bool:

@@ -13,7 +13,6 @@ from ..workload import Op, Workload
 
 Mode = Literal["tiled", "stepped", "bound"]
 MODES = ("tiled", "stepped", "bound")
-ORDERS = ("mnk", "mkn", "nmk", "nkm", "kmn", "knm")
 
 
 @dataclass(frozen=True, kw_only=True)

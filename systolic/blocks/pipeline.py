@@ -1,0 +1,247 @@
+"""Double-buffered blocks through one memory port and one compute unit, in exact integer cycles.
+
+The port serves one queue in a static order: the loads of block i + 1 go out before the store of block i.
+A block's loads wait until the buffers of the block before last are free; its compute waits for its loads.
+Every time is a maximum of sums of durations, so no time rises when a duration shrinks.
+
+Only the static order and the durations count, so a stretch of equal blocks repeats itself as soon as the
+state relative to now repeats; :func:`run_nest` then skips ahead. That makes the cost of a schedule
+independent of how many blocks it has, and still exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from .array import Timing
+
+
+class Stage(NamedTuple):
+    """Durations of one block, cycles.
+
+    ``first``, ``second`` and ``third`` are its loads in queue order, None where nothing is loaded
+    (``first`` is what the array loads before it streams); `late_*` is the latency from the end of
+    a transfer to its arrival. `store` is its write-back, 0 where there is none. The block is `tiles`
+    tiles of `streamed` cycles each, of which the on-chip port can hand over one every `port` cycles.
+    `joins` says that the tile goes on with the sums of the one before.
+    """
+
+    first: int | None
+    second: int | None
+    third: int | None
+    late_first: int
+    late_second: int
+    late_third: int
+    store: int
+    tiles: int
+    streamed: int
+    port: int = 0
+    joins: bool = False
+
+    def without_latency(self) -> Stage:
+        """The same block on a memory that answers at once."""
+        return self._replace(late_first=0, late_second=0, late_third=0)
+
+
+class State(NamedTuple):
+    """Where the schedule stands: times in cycles since the start.
+
+    `port` the queue is free; `start` the last tile began to enter (-1: none yet); `end` its last word
+    entered; `clear` the on-chip port can hand over the next tile; `before` the end of the block before;
+    `ready` the results of the last block can be stored, for `pending` cycles of the port.
+    """
+
+    port: int = 0
+    start: int = -1
+    end: int = 0
+    clear: int = 0
+    before: int = 0
+    ready: int = 0
+    pending: int = 0
+
+    def relative(self) -> State:
+        """The state seen from `end`, with what can no longer matter forgotten."""
+        now = self.end
+        return State(
+            max(self.port, self.before) - now,
+            self.start - now,
+            0,
+            max(0, self.clear - now),
+            self.before - now,
+            self.ready - now if self.pending else 0,
+            self.pending,
+        )
+
+    def later(self, cycles: int) -> State:
+        """The same state, `cycles` later."""
+        return State(*(t + cycles for t in self[:-1]), self.pending)
+
+
+_PRELOAD, _COMPUTE, _WAIT, _ONCHIP, _STALL, _SERIAL_TILES = range(6)
+
+
+class Outcome(NamedTuple):
+    """Cycles of a schedule, and by cause; ``stall_dram`` holds all waiting for memory, latency included."""
+
+    cycles: int
+    causes: dict[str, int]
+
+
+class TooSlow(Exception):
+    """A schedule waits for memory longer than its caller wants to know."""
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One run of a nest: its loops as (representative index, how many), stages, unit, and stall limit."""
+
+    loops: Sequence[Sequence[tuple[int, int]]]
+    stage_at: Callable[[tuple[int, ...]], Stage]
+    timing: Timing
+    limit: int | None
+    counts: list[int]
+
+
+def run_nest(
+    loop_counts: Sequence[int],
+    stage_at: Callable[[tuple[int, ...]], Stage],
+    timing: Timing,
+    *,
+    skip_ahead: bool = True,
+    limit: int | None = None,
+) -> Outcome:
+    """Run a nest of loops over blocks.
+
+    Parameters
+    ----------
+    loop_counts
+        Iterations of each loop, outermost first.
+    stage_at
+        Index of each loop -> the block's :class:`Stage`. It may depend on an index only through
+        whether it is the first, the last, or neither.
+    timing
+        Constants of the compute unit.
+    skip_ahead
+        False runs every block: the plain twin.
+    limit
+        Give up with :class:`TooSlow` once the unit has waited for memory longer than this, cycles.
+    """
+    loops = [_classes(c) if skip_ahead else [(i, 1) for i in range(c)] for c in loop_counts]
+    run = _Run(loops, stage_at, timing, limit, [0] * 6)
+    return _close(_sweep(State(), (), run), run)
+
+
+def _classes(count: int) -> list[tuple[int, int]]:
+    """(representative index, how many): the first iteration, those between, the last."""
+    if count == 1:
+        return [(0, 1)]
+    middle = [(1, count - 2)] if count > 2 else []
+    return [(0, 1), *middle, (count - 1, 1)]
+
+
+def _sweep(state: State, index: tuple[int, ...], run: _Run) -> State:
+    """Run the loops inside `index`."""
+    depth = len(index)
+    if depth == len(run.loops):
+        return _advance(state, run.stage_at(index), run)
+    counts = run.counts
+    for representative, times in run.loops[depth]:
+        here = (*index, representative)
+        if times == 1:
+            state = _sweep(state, here, run)
+            continue
+        seen: dict[State, tuple[int, int, tuple[int, ...]]] = {}
+        done = 0
+        while done < times:
+            view = state.relative()
+            if view in seen:
+                at, end, tally = seen[view]
+                rounds, rest = divmod(times - done, done - at)
+                for cause, before in enumerate(tally):
+                    counts[cause] += rounds * (counts[cause] - before)
+                state = state.later(rounds * (state.end - end))
+                for _ in range(rest):
+                    state = _sweep(state, here, run)
+                break
+            seen[view] = (done, state.end, tuple(counts))
+            state = _sweep(state, here, run)
+            done += 1
+    return state
+
+
+def _advance(state: State, stage: Stage, run: _Run) -> State:
+    """Run one block: its loads, the store of the block before, its compute."""
+    port, last_start, end, clear, before, ready, pending = state
+    arrive_first = arrive_rest = 0
+    free = max(port, before)
+    if stage.first is not None:
+        port = free = free + stage.first
+        arrive_first = port + stage.late_first
+    if stage.second is not None:
+        port = free = free + stage.second
+        arrive_rest = port + stage.late_second
+    if stage.third is not None:
+        port = free = free + stage.third
+        arrive_rest = max(arrive_rest, port + stage.late_third)
+    if pending:
+        port = max(ready, port) + pending
+
+    timing, counts = run.timing, run.counts
+    tiles, streamed = stage.tiles, stage.streamed
+    counts[_COMPUTE] += tiles * streamed
+    if timing.serial:
+        alone = timing.tile(streamed)
+        pace = max(alone, stage.port)
+        least = end
+        begin = max(end, arrive_first, arrive_rest)
+        counts[_PRELOAD] += tiles * timing.load
+        counts[_SERIAL_TILES] += tiles
+        counts[_ONCHIP] += tiles * (pace - alone)
+        start = begin + (tiles - 1) * pace
+        done = finish = clear = start + pace
+    else:
+        if last_start < 0:
+            loaded = arrive_first + timing.load
+            least = timing.load
+            counts[_PRELOAD] += least
+        else:
+            loaded = max(last_start, arrive_first) + timing.load
+            wait = 0 if stage.joins else timing.gap(end - last_start, streamed)
+            least = max(end + wait, clear)
+            counts[_WAIT] += wait
+            counts[_ONCHIP] += least - end - wait
+        begin = max(least, loaded, arrive_rest)
+        wait = timing.gap(streamed, streamed)
+        pace = max(streamed + wait, stage.port)
+        counts[_WAIT] += (tiles - 1) * wait
+        counts[_ONCHIP] += (tiles - 1) * (pace - streamed - wait)
+        start = begin + (tiles - 1) * pace
+        finish, clear = start + streamed, start + stage.port
+        done = finish + timing.drain
+    counts[_STALL] += begin - least
+    if run.limit is not None and counts[_STALL] > run.limit:
+        raise TooSlow
+    return State(port, start, finish, clear, end, done, stage.store)
+
+
+def _close(state: State, run: _Run) -> Outcome:
+    """Let the last results leave and the last store finish; name the causes."""
+    timing, counts = run.timing, run.counts
+    array_end = state.end if timing.serial else state.end + timing.drain
+    total = max(array_end, max(state.port, state.ready) + state.pending if state.pending else 0)
+    if run.limit is not None and counts[_STALL] + total - array_end > run.limit:
+        raise TooSlow
+    causes = {
+        "preload": counts[_PRELOAD],
+        "compute": counts[_COMPUTE],
+        "stall_onchip": counts[_ONCHIP],
+        "stall_dram": counts[_STALL] + total - array_end,
+    }
+    rounds = counts[_SERIAL_TILES] if timing.serial else 1
+    for cause, cycles in timing.split_drain().items():
+        causes[cause] = rounds * cycles
+    waits_for = "drain" if timing.shift_out else "weight_load"
+    causes[waits_for] = causes.get(waits_for, 0) + counts[_WAIT]
+    return Outcome(total, {cause: cycles for cause, cycles in causes.items() if cycles})

@@ -1,0 +1,111 @@
+"""A register block of outputs as explicit LLVM vectors: the inner loop of the value kernel.
+
+Numba's own vectoriser keeps the running sums in memory, which costs three quarters of the speed. Here
+each sum stays in a register for the whole chain. Multiply and add stay two roundings: plain ``fmul`` and
+``fadd`` carry no flag that would let LLVM contract them into a fused multiply-add.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import llvmlite.binding
+import numba
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+
+# The block must fit the vector registers: 32 of 512 bits with AVX-512, 16 of 256 bits otherwise.
+_WIDE = bool(llvmlite.binding.get_host_cpu_features().get("avx512f"))
+ROWS, VECTORS, LANES = (4, 4, 16) if _WIDE else (4, 2, 8)
+COLS = VECTORS * LANES
+
+
+def _plain_block(a: Any, i: int, k0: int, k1: int, panel: Any, tile: Any) -> None:
+    """Twin of :func:`block` without vectors."""
+    last = a.shape[0] - 1
+    for r in range(ROWS):
+        tile[r] = 0
+        for k in range(k0, k1):
+            tile[r] = tile[r] + a[min(i + r, last), k] * panel[k - k0]
+
+
+@intrinsic
+def _llvm_block(typing_context: Any, a: Any, i: Any, k0: Any, k1: Any, panel: Any, tile: Any) -> Any:
+    signature = types.void(a, types.int64, types.int64, types.int64, panel, tile)
+    return signature, _emit_block
+
+
+def _emit_block(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    a_type, _, _, _, panel_type, tile_type = signature.args
+    a = context.make_array(a_type)(context, builder, args[0])
+    panel = context.make_array(panel_type)(context, builder, args[4])
+    tile = context.make_array(tile_type)(context, builder, args[5])
+    is_float = a_type.dtype == types.float32
+    element = ir.FloatType() if is_float else ir.IntType(32)
+    index, vector = ir.IntType(64), ir.VectorType(element, LANES)
+    add, mul = (builder.fadd, builder.fmul) if is_float else (builder.add, builder.mul)
+    rows = _row_pointers(builder, a, args[1], index)
+    zero = ir.Constant(vector, [0.0 if is_float else 0] * LANES)
+
+    entry, loop, done = builder.block, builder.append_basic_block("chain"), builder.append_basic_block("store")
+    builder.branch(loop)
+    builder.position_at_end(loop)
+    k = builder.phi(index)
+    k.add_incoming(args[2], entry)
+    sums = [[builder.phi(vector) for _ in range(VECTORS)] for _ in range(ROWS)]
+    offset = builder.mul(builder.sub(k, args[2]), ir.Constant(index, COLS))
+    words = [
+        builder.load(_vector_at(builder, panel.data, builder.add(offset, ir.Constant(index, v * LANES)), vector), align=4)
+        for v in range(VECTORS)
+    ]
+    after = []
+    for r in range(ROWS):
+        broadcast = _splat(builder, builder.load(builder.gep(rows[r], [k])), vector)
+        after.append([add(sums[r][v], mul(broadcast, words[v])) for v in range(VECTORS)])
+    k_next = builder.add(k, ir.Constant(index, 1))
+    k.add_incoming(k_next, loop)
+    for r in range(ROWS):
+        for v in range(VECTORS):
+            sums[r][v].add_incoming(zero, entry)
+            sums[r][v].add_incoming(after[r][v], loop)
+    builder.cbranch(builder.icmp_signed("<", k_next, args[3]), loop, done)
+
+    builder.position_at_end(done)
+    for r in range(ROWS):
+        for v in range(VECTORS):
+            place = _vector_at(builder, tile.data, ir.Constant(index, r * COLS + v * LANES), vector)
+            builder.store(after[r][v], place, align=4)
+    return context.get_dummy_value()
+
+
+def _row_pointers(builder: Any, a: Any, first: Any, index: Any) -> list[Any]:
+    """Pointers to ROWS rows of `a` from row `first`; rows past the end repeat the last one."""
+    stride = builder.sdiv(cgutils.unpack_tuple(builder, a.strides)[0], ir.Constant(index, 4))
+    last = builder.sub(cgutils.unpack_tuple(builder, a.shape)[0], ir.Constant(index, 1))
+    pointers = []
+    for r in range(ROWS):
+        row = builder.add(first, ir.Constant(index, r))
+        row = builder.select(builder.icmp_signed("<", row, last), row, last)
+        pointers.append(builder.gep(a.data, [builder.mul(row, stride)]))
+    return pointers
+
+
+def _vector_at(builder: Any, base: Any, offset: Any, vector: Any) -> Any:
+    return builder.bitcast(builder.gep(base, [offset]), vector.as_pointer())
+
+
+def _splat(builder: Any, scalar: Any, vector: Any) -> Any:
+    undefined = ir.Constant(vector, ir.Undefined)
+    first = builder.insert_element(undefined, scalar, ir.Constant(ir.IntType(32), 0))
+    lanes = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+    return builder.shuffle_vector(first, undefined, lanes)
+
+
+block = _plain_block if numba.config.DISABLE_JIT else _llvm_block
+"""block(a, i, k0, k1, panel, tile): tile[r, :] = sum over k0 <= k < k1, in rising k from 0, of
+a[i + r, k] * panel[k - k0, :], for ROWS rows r; rows past the end of `a` repeat its last one.
+
+a is (m, k), panel (>= k1 - k0, COLS), tile (ROWS, COLS), all C-contiguous float32 or int32; k1 > k0.
+"""
+

@@ -1,0 +1,292 @@
+"""Group ops, choose formats, places and the plan of each matmul."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import gcd
+
+from ... import dtypes
+from ...blocks.array import AXES, Timing, pieces
+from ...chips.spec import Memory, TpuChip
+from ...errors import SystolicError
+from ...mapping.plan import DIMS, ORDERS, CoreSplit, Operand, Place, Problem, Share
+from ...mapping.search import Mapped, Pins, search
+from ...quantity import format_bytes
+from ...workload import Gemm, Op, VectorOp, Workload
+from ..base import Mode, Options, Precision
+
+
+@dataclass(frozen=True, kw_only=True)
+class GemmStep:
+    """A matmul with all choices made.
+
+    Attributes
+    ----------
+    op
+        The matmul.
+    dataflow, mode
+        What stays in the PE; which engine times it.
+    multiplied
+        Format in which operands enter the multipliers.
+    mapped
+        Split, blocks and loop order.
+    notes
+        What the reader has to know.
+    """
+
+    op: Gemm
+    dataflow: str
+    mode: Mode
+    multiplied: str
+    mapped: Mapped
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class VectorStep:
+    """Work of the vector unit, and the level where its operands lie."""
+
+    op: VectorOp
+    level: str
+
+
+Step = GemmStep | VectorStep
+
+
+def lower(workload: Workload, chip: TpuChip, options: Options) -> tuple[Step, ...]:
+    """Choose formats, places and plans for each op.
+
+    Equal matmuls share one search. Raises :class:`SystolicError` for a format that the chip does not
+    multiply, and for a pinned tile that does not fit its on-chip memory.
+    """
+    lowering = _Lowering(chip, options)
+    return tuple(lowering.step(op) for op in workload.ops)
+
+
+def precision(step: GemmStep, chip: TpuChip) -> Precision:
+    """Effective precision of a matmul step."""
+    op = step.op
+    chain = op.k if step.dataflow == "os" else min(op.k, chip.array.rows)
+    chains = -(-op.k // chain)
+    exact = dtypes.DTYPES[step.multiplied].precision * 2 <= dtypes.DTYPES[str(op.acc_dtype)].precision
+    note = "" if step.multiplied == op.dtype else f"{op.dtype} operands rounded to {step.multiplied}, one pass"
+    return Precision(
+        lhs_dtype=step.multiplied,
+        rhs_dtype=step.multiplied,
+        acc_dtype=str(op.acc_dtype),
+        out_dtype=str(op.out_dtype),
+        roundings=chain + chains + (0 if exact else 1),
+        note=note,
+    )
+
+
+def tile_edges(step: GemmStep, chip: TpuChip) -> tuple[int, ...]:
+    """Rows of the result at the edges of on-chip blocks and of array tiles, rising, at most 32."""
+    side = step.mapped.plan.tile["m"]
+    if "m" in AXES[step.dataflow][:2]:
+        side = min(side, chip.array.rows if step.dataflow == "os" else chip.array.cols)
+    edges = sorted({row for start, stop in pieces(step.op.m, side) for row in (start, stop - 1)})
+    return tuple(edges[:16] + edges[-16:]) if len(edges) > 32 else tuple(edges)
+
+
+class _Lowering:
+    """One chip and the user's choices; remembers the plans it has found."""
+
+    def __init__(self, chip: TpuChip, options: Options) -> None:
+        self.chip = chip
+        self.options = options
+        self.dataflow = options.dataflow or chip.array.dataflow
+        if self.dataflow not in AXES:
+            raise SystolicError(f"dataflow must be one of {', '.join(AXES)}, got {self.dataflow!r}")
+        if options.order not in (None, *ORDERS):
+            raise SystolicError(f"order must be one of {', '.join(ORDERS)}, got {options.order!r}")
+        if options.tile is not None and not all(side > 0 for side in options.tile):
+            raise SystolicError(f"tile must be three sides > 0, got {','.join(map(str, options.tile))}")
+        self._found: dict[Gemm, Mapped] = {}
+
+    def step(self, op: Op) -> Step:
+        if isinstance(op, VectorOp):
+            return VectorStep(op=op, level=self._vector_level(op))
+        multiplied = self._multiplied(op)
+        shape = replace(op, name="", origin="", count=1, layers=1, masked_macs=0, tied_to="")
+        if shape not in self._found:
+            self._found[shape] = self._map(shape, multiplied)
+        return GemmStep(
+            op=op,
+            dataflow=self.dataflow,
+            mode=self.options.mode,
+            multiplied=multiplied,
+            mapped=self._found[shape],
+        )
+
+    def _multiplied(self, op: Gemm) -> str:
+        """The format in which the operands of `op` enter the multipliers."""
+        lanes, name = self.chip.array.lanes, op.name or f"{op.m},{op.n},{op.k}"
+        known = f"{self.chip.name} multiplies {', '.join(lanes)}"
+        if op.rhs_dtype != op.dtype:
+            raise SystolicError(
+                f"{name}: rhs_dtype {op.rhs_dtype} beside {op.dtype} is not modelled; give both operands one format"
+            )
+        if op.precision != "default":
+            raise SystolicError(f"{name}: precision {op.precision!r} is not modelled on a TPU yet; use 'default'")
+        multiplied = "bf16" if op.dtype == "fp32" and "fp32" not in lanes and "bf16" in lanes else op.dtype
+        if multiplied not in lanes:
+            raise SystolicError(f"{name}: dtype {op.dtype} must be one that the chip multiplies; {known}")
+        if op.acc_dtype != dtypes.accumulator_of(op.dtype):
+            raise SystolicError(
+                f"{name}: acc_dtype must be {dtypes.accumulator_of(op.dtype)} on {self.chip.name}, got {op.acc_dtype}"
+            )
+        if dtypes.DTYPES[str(op.out_dtype)].kind != dtypes.DTYPES[op.dtype].kind or op.out_dtype in ("int8", "int4"):
+            raise SystolicError(
+                f"{name}: out_dtype {op.out_dtype} of a {op.dtype} matmul is not modelled; use {op.acc_dtype}"
+            )
+        return multiplied
+
+    def _map(self, op: Gemm, multiplied: str) -> Mapped:
+        pins = Pins(
+            tile=None if self.options.tile is None else dict(zip(DIMS, self.options.tile, strict=True)),
+            order=self.options.order,
+        )
+        mapped = search(self._core_splits(op, multiplied), pins)
+        if mapped is not None:
+            return mapped
+        shape = f"{op.m},{op.n},{op.k}"
+        vmem = self.chip.memory["vmem"]
+        room = "unlimited" if vmem.bytes is None else format_bytes(vmem.bytes)
+        if self.options.tile is not None:
+            pinned = ",".join(map(str, self.options.tile))
+            if self.dataflow == "os":
+                raise SystolicError(
+                    f"tile {pinned} cannot run {shape} output stationary within {room} of memory.vmem: sums stay in the "
+                    "array, so k must lie in one block, or be the innermost loop with one array tile per block; "
+                    "choose another tile or leave it to the mapper"
+                )
+            raise SystolicError(
+                f"tile {pinned} of {shape} must fit memory.vmem ({room} per core, two buffers each) and the "
+                "accumulators; choose a smaller tile or leave it to the mapper"
+            )
+        raise SystolicError(
+            f"memory.vmem of {self.chip.name} ({room}) must hold two buffers of the smallest block of {shape}; "
+            "raise memory.vmem.bytes (and memory.acc.bytes where the chip has accumulators)"
+        )
+
+    def _core_splits(self, op: Gemm, multiplied: str) -> list[CoreSplit]:
+        whole = {"m": op.m, "n": op.n, "k": op.k, "batch": op.batch}
+        splits = [self._split(op, multiplied, "", [(whole, 1)])]
+        if self.chip.cores > 1:
+            for dim in ("batch", "m", "n"):
+                parts = self._parts(whole, dim)
+                if len(parts) > 1 or parts[0][1] > 1:
+                    splits.append(self._split(op, multiplied, dim, parts))
+        return splits
+
+    def _parts(self, whole: dict[str, int], dim: str) -> list[tuple[dict[str, int], int]]:
+        """Cut `dim` over the cores in whole array tiles: (shape, how many cores), largest first."""
+        step = self._core_grain(dim)
+        side = -(-(-(-whole[dim] // step)) // self.chip.cores) * step
+        sizes = [stop - start for start, stop in pieces(whole[dim], side)]
+        return [({**whole, dim: s}, sizes.count(s)) for s in sorted(set(sizes), reverse=True)]
+
+    def _core_grain(self, dim: str) -> int:
+        axes, array = AXES[self.dataflow], self.chip.array
+        return {axes.rows: array.rows, axes.cols: array.cols}.get(dim, 1)
+
+    def _split(
+        self, op: Gemm, multiplied: str, dim: str, parts: Sequence[tuple[dict[str, int], int]]
+    ) -> CoreSplit:
+        sharers = sum(count for _, count in parts)
+        shares = tuple(Share(self._problem(op, multiplied, shape, sharers), count) for shape, count in parts)
+        return CoreSplit(dim=dim, shares=shares)
+
+    def _problem(self, op: Gemm, multiplied: str, shape: dict[str, int], sharers: int) -> Problem:
+        chip = self.chip
+        levels = operand_levels(op, chip)
+        vmem, acc = chip.memory["vmem"], chip.memory.get("acc")
+        resident = sum(
+            amount for name, amount in _sizes(op).items() if levels[name] == "vmem" and name != "psum"
+        )
+        return Problem(
+            **shape,
+            dataflow=self.dataflow,
+            timing=Timing.of(chip.array, self.dataflow),
+            lanes=chip.array.lanes[multiplied],
+            mxus=chip.mxus_per_core,
+            operands={
+                name: Operand(
+                    bits=dtypes.DTYPES[dtype].bits,
+                    place=self._place(levels[name], sharers),
+                    transposed=transposed,
+                )
+                for name, dtype, transposed in (
+                    ("lhs", op.dtype, op.layout[0] == "t"),
+                    ("rhs", str(op.rhs_dtype), op.layout[1] == "t"),
+                    ("out", str(op.out_dtype), False),
+                    ("psum", str(op.acc_dtype), False),
+                )
+            },
+            onchip_bytes=None if vmem.bytes is None else vmem.bytes - -(-resident // sharers),
+            acc_bytes=None if acc is None or acc.bytes is None else acc.bytes * chip.mxus_per_core,
+            port=self._port(vmem),
+        )
+
+    def _place(self, level: str, sharers: int) -> Place | None:
+        if level == "vmem":
+            return None
+        memory = self.chip.memory[level]
+        num, den = _cycles_per_byte(memory, self.chip.clock_hz, sharers)
+        return Place(
+            level=level,
+            cycles_num=num,
+            bytes_den=den,
+            latency=memory.latency_cycles(self.chip.clock_hz),
+            burst=memory.burst_bytes,
+        )
+
+    def _port(self, vmem: Memory) -> Place:
+        num, den = _cycles_per_byte(vmem, self.chip.clock_hz, 1)
+        return Place(level="vmem", cycles_num=num, bytes_den=den, latency=0, burst=1)
+
+    def _vector_level(self, op: VectorOp) -> str:
+        level = self.chip.policy.activations
+        amount = op.read_bytes + op.write_bytes
+        if op.kind == "gather" or level == "dram" or amount > capacity(self.chip, level) // 2:
+            return "dram"
+        return level
+
+
+def operand_levels(op: Gemm, chip: TpuChip) -> dict[str, str]:
+    """Level where each operand of `op` lies: as the op says, else by the chip's policy.
+
+    Activations stay at the policy's level when those of this op take at most half of it, which leaves
+    the other half to blocks; weights and the KV cache lie in main memory.
+    """
+    sizes = _sizes(op)
+    active = [n for n in ("lhs", "rhs", "out") if n != "rhs" or op.rhs_kind == "activation"]
+    level = chip.policy.activations
+    if level != "dram" and sum(sizes[n] for n in active) > capacity(chip, level) // 2:
+        level = "dram"
+    chosen = {n: level if n in active else "dram" for n in ("lhs", "rhs", "out")}
+    for name, asked in (("lhs", op.lhs_at), ("rhs", op.rhs_at), ("out", op.out_at)):
+        if asked is not None:
+            chosen[name] = "dram" if asked == "memory" else "vmem"
+    return {**chosen, "psum": chosen["out"]}
+
+
+def capacity(chip: TpuChip, level: str) -> int:
+    """Bytes of a level over the whole chip; a huge number where it is unlimited."""
+    memory = chip.memory[level]
+    if memory.bytes is None:
+        return 1 << 62
+    return memory.bytes * (chip.cores if level == "vmem" else 1)
+
+
+def _sizes(op: Gemm) -> dict[str, int]:
+    return {"lhs": op.lhs_bytes, "rhs": op.rhs_bytes, "out": op.out_bytes, "psum": op.out_bytes}
+
+
+def _cycles_per_byte(memory: Memory, clock_hz: int, sharers: int) -> tuple[int, int]:
+    if memory.bytes_per_s is None:
+        return 0, 1
+    common = gcd(clock_hz * sharers, memory.bytes_per_s)
+    return clock_hz * sharers // common, memory.bytes_per_s // common

@@ -1,0 +1,185 @@
+"""A plan as a nest of blocks, and its exact cycles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+from ..blocks.pipeline import Outcome, Stage, run_nest
+from .plan import DIMS, OPERAND_DIMS, Operand, Plan, Problem, array_work
+
+Index = tuple[int, ...]
+
+
+class Move(NamedTuple):
+    """A transfer: which operand, its bytes across the port."""
+
+    operand: str
+    bytes: int
+
+
+class Block(NamedTuple):
+    """One block of the nest: its sides, its loads in queue order, its store (None: sums stay)."""
+
+    size: dict[str, int]
+    loads: tuple[Move, ...]
+    store: Move | None
+    joins: bool
+
+
+def loop_counts(problem: Problem, plan: Plan) -> tuple[int, ...]:
+    """Iterations of the loops over batch and blocks, outermost first."""
+    return (problem.batch, *(plan.blocks(problem, d) for d in plan.order))
+
+
+def block_at(problem: Problem, plan: Plan, index: Index) -> Block:
+    """The block at an index of (batch, loops in plan order).
+
+    Depends on each index only through whether it is the first, the last, or neither.
+    """
+    counts = loop_counts(problem, plan)
+    at = dict(zip(plan.order, index[1:], strict=True))
+    of = dict(zip(plan.order, counts[1:], strict=True))
+    size = {
+        d: min(plan.tile[d], problem.size(d) - at[d] * plan.tile[d]) if at[d] == of[d] - 1 else plan.tile[d]
+        for d in DIMS
+    }
+    entered = _changed(plan.order, index, of, first=True)
+    left = _changed(plan.order, index, of, first=False)
+    names = [problem.stationary, problem.streaming]
+    loads = [n for n in names if entered & {"batch", *OPERAND_DIMS[n]}]
+    arrives = bool(entered & {"batch", "m", "n"})
+    if arrives and at["k"] > 0:
+        loads.append("psum")
+    moves = tuple(
+        Move(n, _moved(problem, n, size)) for n in loads if problem.operands[n].place is not None
+    )
+    store = None
+    if left & {"batch", "m", "n"}:
+        name = "out" if at["k"] == of["k"] - 1 else "psum"
+        if problem.operands[name].place is not None:
+            store = Move(name, _moved(problem, name, size))
+    return Block(size, moves, store, joins=problem.dataflow == "os" and at["k"] > 0)
+
+
+def _changed(order: str, index: Index, of: dict[str, int], *, first: bool) -> set[str]:
+    """Dimensions whose index differs from the block before (first) or in the block after (not first).
+
+    The very first block differs from nothing in everything, and so does the last.
+    """
+    changed: set[str] = set()
+    for dim, i in zip(reversed(order), reversed(index[1:]), strict=True):
+        turned = i == 0 if first else i == of[dim] - 1
+        if of[dim] > 1:
+            changed.add(dim)
+        if not turned:
+            return changed
+    return changed | {"batch"}
+
+
+def _moved(problem: Problem, name: str, size: dict[str, int]) -> int:
+    operand: Operand = problem.operands[name]
+    rows, cols = OPERAND_DIMS["out" if name == "psum" else name]
+    return int(operand.moved_bytes(size[rows], size[cols], problem.size(rows), problem.size(cols)))
+
+
+def stage_of(problem: Problem, plan: Plan, block: Block) -> Stage:
+    """Durations of a block."""
+    moved = {move.operand: move.bytes for move in block.loads}
+
+    def load(name: str) -> tuple[int | None, int]:
+        operand = problem.operands[name]
+        if name not in moved or operand.place is None:
+            return None, 0
+        return operand.place.cycles(moved[name]), operand.place.latency
+
+    first, late_first = load(problem.stationary)
+    second, late_second = load(problem.streaming)
+    third, late_third = load("psum")
+    store = block.store
+    tiles, streamed, port = array_work(problem, plan.split, block.size)
+    return Stage(
+        first,
+        second,
+        third,
+        late_first,
+        late_second,
+        late_third,
+        problem.operands[store.operand].cycles(store.bytes) if store else 0,
+        int(tiles),
+        int(streamed),
+        int(port),
+        block.joins,
+    )
+
+
+def stages(problem: Problem, plan: Plan) -> Callable[[Index], Stage]:
+    """Index -> stage, computed once for each kind of block."""
+    counts = loop_counts(problem, plan)
+    known: dict[tuple[int, ...], Stage] = {}
+
+    def at(index: Index) -> Stage:
+        kind = tuple((i == 0) + 2 * (i == c - 1) for i, c in zip(index, counts, strict=True))
+        if kind not in known:
+            known[kind] = stage_of(problem, plan, block_at(problem, plan, index))
+        return known[kind]
+
+    return at
+
+
+def plan_outcome(
+    problem: Problem, plan: Plan, *, skip_ahead: bool = True, limit: int | None = None
+) -> Outcome:
+    """Exact cycles of a plan on one core. ``skip_ahead=False`` visits every block; `limit` see `run_nest`."""
+    return run_nest(
+        loop_counts(problem, plan), stages(problem, plan), problem.timing, skip_ahead=skip_ahead, limit=limit
+    )
+
+
+class Explained(NamedTuple):
+    """Cycles of a plan, and by cause.
+
+    `behind_memory` is the part of ``weight_load`` in which the array would have waited for memory anyway:
+    weights that shift in at once would not save it.
+    """
+
+    cycles: int
+    causes: dict[str, int]
+    behind_memory: int
+
+
+def explain(problem: Problem, plan: Plan) -> Explained:
+    """Cycles of a plan by cause, by asking what would vanish.
+
+    ``stall_latency`` is what a memory that answers at once would save; ``stall_dram`` is the rest of the
+    waiting for memory.
+    """
+    outcome = plan_outcome(problem, plan)
+    counts, at = loop_counts(problem, plan), stages(problem, plan)
+    prompt = run_nest(counts, lambda index: at(index).without_latency(), problem.timing)
+    causes = dict(outcome.causes)
+    stalled = causes.pop("stall_dram", 0)
+    latency = outcome.cycles - prompt.cycles
+    causes |= {c: v for c, v in (("stall_dram", stalled - latency), ("stall_latency", latency)) if v}
+    shifting = causes.get("weight_load", 0)
+    behind = 0
+    if shifting:
+        at_once = run_nest(counts, at, replace(problem.timing, load=0)).cycles
+        saved = outcome.cycles - at_once
+        if stalled > saved:
+            behind = max(0, shifting - saved)
+    return Explained(outcome.cycles, causes, behind)
+
+
+def indices(problem: Problem, plan: Plan) -> Iterator[Index]:
+    """All indices of the nest, in the order in which blocks run."""
+
+    def walk(prefix: Index, counts: tuple[int, ...]) -> Iterator[Index]:
+        if not counts:
+            yield prefix
+            return
+        for i in range(counts[0]):
+            yield from walk((*prefix, i), counts[1:])
+
+    return walk((), loop_counts(problem, plan))
