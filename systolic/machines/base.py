@@ -50,6 +50,9 @@ class Precision:
     roundings
         Most roundings in `acc_dtype` between an operand product and the finished sum: the n of
         the bound gamma_n (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., 3.1).
+    passes
+        Passes over the array for one product: 1; or 3 or 6 where an fp32 operand enters as a sum of
+        two or three parts in `lhs_dtype` and `rhs_dtype`.
     note
         What differs from what was asked, or "".
     """
@@ -59,6 +62,7 @@ class Precision:
     acc_dtype: str
     out_dtype: str
     roundings: int
+    passes: int = 1
     note: str = ""
 
     def __str__(self) -> str:
@@ -104,8 +108,8 @@ class Machine(Protocol):
         """Bit for bit what the chip computes; no timing.
 
         lhs (batch, m, k) and rhs (batch, k, n) are float32 or int8/int32 arrays; a float machine
-        rounds them to its operand formats first. Any subset of the rows of lhs gives the same
-        values for these rows.
+        rounds them to its operand formats first. Any subset of the rows of lhs or of the
+        columns of rhs gives the same values for these.
         """
 
     def compose(self, steps: Sequence[Any], results: Sequence[Result], chip: Any) -> tuple[Result, ...]:
