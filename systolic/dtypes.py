@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from .errors import SystolicError, did_you_mean
+from .errors import SystolicError, did_you_mean, shown
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +98,7 @@ def canonical(name: object, field: str = "dtype") -> str:
     key = str(text).lower().removeprefix("torch.")
     key = _ALIASES.get(key, key)
     if key not in DTYPES:
-        raise SystolicError(f"{field} must be a number format, got {name!r}{did_you_mean(key, DTYPES)}")
+        raise SystolicError(f"{field} must be a number format, got {shown(name)}{did_you_mean(key, DTYPES)}")
     return key
 
 

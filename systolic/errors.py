@@ -44,3 +44,12 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     if close:
         return f"; did you mean {close[0]!r}?"
     return f"; known: {', '.join(names)}"
+
+
+def shown(value: object) -> str:
+    """A value as an error text quotes it: its repr, cut where it would fill the screen."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # an int of thousands of digits, a table nested too deeply
+        text = f"a huge {type(value).__name__}"
+    return text if len(text) <= 80 else f"{text[:77]}..."

@@ -12,7 +12,7 @@ import re
 from fractions import Fraction
 from typing import Literal
 
-from .errors import SystolicError
+from .errors import SystolicError, shown
 
 COUNT_LIMIT = 2**63
 """Counts and base units stay below this, so that they fit 64-bit integers in arrays."""
@@ -53,12 +53,15 @@ def whole_number(value: object) -> int | None:
         return None
 
 
-def count_problem(field: str, value: object, least: int = 1) -> list[str]:
-    """The line to report when `value` is no count of at least `least` (0 or 1); else none."""
-    rule = "> 0" if least == 1 else ">= 0"
+def count_problem(field: str, value: object, least: int = 1, alternative: str = "") -> list[str]:
+    """The line to report when `value` is no count of at least `least` (0 or 1); else none.
+
+    `alternative` follows the rule in the text: what else may stand there.
+    """
+    rule = f"{'> 0' if least == 1 else '>= 0'}{alternative}"
     number = whole_number(value)
     if number is None:
-        return [f"{field} must be a whole number {rule}, got {value!r}"]
+        return [f"{field} must be a whole number {rule}, got {shown(value)}"]
     if number < least:
         return [f"{field} must be {rule}, got {number}"]
     if number >= COUNT_LIMIT:
@@ -94,16 +97,18 @@ def parse_quantity(value: object, dimension: Dimension, field: str) -> int:
     if number is not None:
         return number
     if not isinstance(value, str):
-        raise SystolicError(f"{field} must be a {dimension}, got {value!r}; {hint}")
+        raise SystolicError(f"{field} must be a {dimension}, got {shown(value)}; {hint}")
     match = _TEXT.fullmatch(value.strip())
     units = _UNITS[dimension]
     if match is None or (match[2] and match[2] not in units):
-        raise SystolicError(f"{field} must be a {dimension} in {', '.join(units)}, got {value!r}; {hint}")
+        raise SystolicError(
+            f"{field} must be a {dimension} in {', '.join(units)}, got {shown(value)}; {hint}"
+        )
     exact = Fraction(match[1].replace("_", "")) * units[match[2] or next(iter(units))]
     if exact.denominator != 1:
-        raise SystolicError(f"{field} must be a whole number of {_BASE[dimension]}, got {value!r}")
+        raise SystolicError(f"{field} must be a whole number of {_BASE[dimension]}, got {shown(value)}")
     if exact < 0:
-        raise SystolicError(f"{field} must not be negative, got {value!r}")
+        raise SystolicError(f"{field} must not be negative, got {shown(value)}")
     return int(exact)
 
 

@@ -1,1 +1,19 @@
-"""TBD."""
+"""Chips: frozen specs, the catalogue with a source for each number, and users' own files."""
+
+from .fields import ChipField, describe
+from .loader import catalogue, load_chip, read_chip
+from .spec import Array, Chip, Memory, Policy, TpuChip, Vector
+
+__all__ = [
+    "Array",
+    "Chip",
+    "ChipField",
+    "Memory",
+    "Policy",
+    "TpuChip",
+    "Vector",
+    "catalogue",
+    "describe",
+    "load_chip",
+    "read_chip",
+]

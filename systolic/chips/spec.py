@@ -7,13 +7,30 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
 
-from ..errors import raise_if_any
-from ..quantity import latency_cycles, transfer_cycles
+from ..dtypes import DTYPES
+from ..errors import did_you_mean, raise_if_any, shown
+from ..quantity import count_problem, latency_cycles, transfer_cycles, whole_number
 
 Dataflow = Literal["ws", "os", "is"]
 DATAFLOWS = ("ws", "os", "is")
 Convention = Literal["serial", "overlapped"]
 CONVENTIONS = ("serial", "overlapped")
+LEVELS = ("dram", "cmem", "vmem", "acc")
+ACTIVATION_LEVELS = ("dram", "cmem", "vmem")
+PREFETCHES = ("none", "weights")
+LANE_DTYPES = tuple(d for d in DTYPES if d != "int32")  # int32 is summed in, never multiplied
+
+
+def _take_whole(spec: object, *fields: str) -> None:
+    """Turn NumPy's integers in the named fields of a frozen object into Python ints."""
+    for name in fields:
+        number = whole_number(getattr(spec, name))
+        if number is not None:
+            object.__setattr__(spec, name, number)
+
+
+def _choice_problem(field: str, value: object, allowed: tuple[str, ...]) -> list[str]:
+    return [] if value in allowed else [f"{field} must be one of {', '.join(allowed)}, got {shown(value)}"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,18 +56,17 @@ class Memory:
     latency_ns: int = 0
     burst_bytes: int = 1
 
+    def __post_init__(self) -> None:
+        _take_whole(self, "bytes", "bytes_per_s", "latency_ns", "burst_bytes")
+
     def problems(self, path: str) -> list[str]:
         """One line for each broken rule; `path` names the level."""
-        lines = [
-            f"{path}.{f} must be > 0 or \"unlimited\", got {v!r}"
-            for f in ("bytes", "bytes_per_s")
-            if (v := getattr(self, f)) is not None and not v > 0
-        ]
-        if self.latency_ns < 0:
-            lines.append(f"{path}.latency_ns must be >= 0, got {self.latency_ns!r}")
-        if self.burst_bytes < 1:
-            lines.append(f"{path}.burst_bytes must be > 0, got {self.burst_bytes!r}")
-        return lines
+        lines = []
+        for name in ("bytes", "bytes_per_s"):
+            if (value := getattr(self, name)) is not None:
+                lines += count_problem(f"{path}.{name}", value, alternative=' or "unlimited"')
+        lines += count_problem(f"{path}.latency_ns", self.latency_ns, least=0)
+        return lines + count_problem(f"{path}.burst_bytes", self.burst_bytes)
 
     def transfer_cycles(self, num_bytes: int, clock_hz: int, sharers: int = 1) -> int:
         """Cycles to move `num_bytes` when `sharers` equal users have a fixed share each."""
@@ -63,7 +79,7 @@ class Memory:
 
 @dataclass(frozen=True, kw_only=True)
 class Array:
-    """A systolic array (DESIGN: a value moves one PE per cycle).
+    """A systolic array: a grid of PEs in which a value moves one PE per cycle.
 
     Attributes
     ----------
@@ -85,8 +101,14 @@ class Array:
     cols: int
     dataflow: Dataflow = "ws"
     convention: Convention = "overlapped"
-    lanes: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({"bf16": 1}))
+    lanes: Mapping[str, int] = field(default_factory=lambda: {"bf16": 1}, hash=False)
     weight_rows: int = 1
+
+    def __post_init__(self) -> None:
+        _take_whole(self, "rows", "cols", "weight_rows")
+        if isinstance(self.lanes, Mapping):
+            numbers = {d: v if (n := whole_number(v)) is None else n for d, v in self.lanes.items()}
+            object.__setattr__(self, "lanes", MappingProxyType(numbers))
 
     @property
     def load_cycles(self) -> int:
@@ -96,23 +118,23 @@ class Array:
     def problems(self, path: str = "array") -> list[str]:
         """One line for each broken rule."""
         lines = [
-            f"{path}.{f} must be > 0, got {v!r}"
-            for f in ("rows", "cols", "weight_rows")
-            if not (v := getattr(self, f)) > 0
+            line
+            for name in ("rows", "cols", "weight_rows")
+            for line in count_problem(f"{path}.{name}", getattr(self, name))
         ]
-        if self.weight_rows > self.rows > 0:
-            lines.append(f"{path}.weight_rows must be <= array.rows ({self.rows}), got {self.weight_rows!r}")
-        if self.dataflow not in DATAFLOWS:
-            lines.append(f"{path}.dataflow must be one of {', '.join(DATAFLOWS)}, got {self.dataflow!r}")
-        if self.convention not in CONVENTIONS:
-            lines.append(f"{path}.convention must be one of {', '.join(CONVENTIONS)}, got {self.convention!r}")
-        if not self.lanes:
-            lines.append(f"{path}.lanes must name at least one number format, got none")
-        lines += [
-            f"{path}.lanes.{dtype} must be > 0, got {lanes!r}"
-            for dtype, lanes in self.lanes.items()
-            if not lanes > 0
-        ]
+        if not lines and self.weight_rows > self.rows:
+            lines.append(f"{path}.weight_rows must be <= {path}.rows ({self.rows}), got {self.weight_rows}")
+        lines += _choice_problem(f"{path}.dataflow", self.dataflow, DATAFLOWS)
+        lines += _choice_problem(f"{path}.convention", self.convention, CONVENTIONS)
+        if not isinstance(self.lanes, Mapping) or not self.lanes:
+            got = shown(self.lanes) if self.lanes else "none"
+            return [*lines, f"{path}.lanes must give the lanes of at least one number format, got {got}"]
+        for dtype, lanes in self.lanes.items():
+            if dtype in LANE_DTYPES:
+                lines += count_problem(f"{path}.lanes.{dtype}", lanes)
+            else:
+                known = did_you_mean(str(dtype), LANE_DTYPES)
+                lines.append(f"{path}.lanes.{dtype} must be a number format that an array multiplies{known}")
         return lines
 
 
@@ -128,11 +150,12 @@ class Vector:
         """Vector operations per cycle and core."""
         return self.lanes * self.alus
 
+    def __post_init__(self) -> None:
+        _take_whole(self, "lanes", "alus")
+
     def problems(self, path: str = "vector") -> list[str]:
         """One line for each broken rule."""
-        return [
-            f"{path}.{f} must be > 0, got {v!r}" for f in ("lanes", "alus") if not (v := getattr(self, f)) > 0
-        ]
+        return count_problem(f"{path}.lanes", self.lanes) + count_problem(f"{path}.alus", self.alus)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,12 +176,8 @@ class Policy:
 
     def problems(self, path: str = "policy") -> list[str]:
         """One line for each broken rule."""
-        lines = []
-        if self.activations not in ("dram", "cmem", "vmem"):
-            lines.append(f"{path}.activations must be one of dram, cmem, vmem, got {self.activations!r}")
-        if self.prefetch not in ("none", "weights"):
-            lines.append(f"{path}.prefetch must be one of none, weights, got {self.prefetch!r}")
-        return lines
+        lines = _choice_problem(f"{path}.activations", self.activations, ACTIVATION_LEVELS)
+        return lines + _choice_problem(f"{path}.prefetch", self.prefetch, PREFETCHES)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,37 +205,43 @@ class TpuChip:
     name: str
     clock_hz: int
     array: Array
-    memory: Mapping[str, Memory]
+    memory: Mapping[str, Memory] = field(hash=False)
     cores: int = 1
     mxus_per_core: int = 1
     vector: Vector = field(default_factory=Vector)
     policy: Policy = field(default_factory=Policy)
-    sources: Mapping[str, str] = field(default_factory=dict)
+    sources: Mapping[str, str] = field(default_factory=dict, hash=False)
     notes: tuple[str, ...] = ()
     kind: Literal["tpu"] = "tpu"
 
     def __post_init__(self) -> None:
-        lines = [
-            f"{self.name}: {f} must be > 0, got {v!r}"
-            for f in ("clock_hz", "cores", "mxus_per_core")
-            if not (v := getattr(self, f)) > 0
-        ]
-        rest = self.array.problems() + self.vector.problems() + self.policy.problems()
+        _take_whole(self, "clock_hz", "cores", "mxus_per_core")
+        raise_if_any(self.problems())
+        object.__setattr__(self, "memory", MappingProxyType(dict(self.memory)))
+        object.__setattr__(self, "sources", MappingProxyType(dict(self.sources)))
+        object.__setattr__(self, "notes", tuple(self.notes))
+
+    def problems(self) -> list[str]:
+        """One line for each broken rule, the field's path first."""
+        lines = []
+        if not isinstance(self.name, str) or not self.name.strip() or not self.name.isprintable():
+            lines.append(f"name must be a printable text on one line, got {shown(self.name)}")
+        for name in ("clock_hz", "cores", "mxus_per_core"):
+            lines += count_problem(name, getattr(self, name))
+        lines += self.array.problems() + self.vector.problems() + self.policy.problems()
         for level in ("dram", "vmem"):
             if level not in self.memory:
-                rest.append(f"memory.{level} must be given, got only {', '.join(self.memory) or 'nothing'}")
+                lines.append(f"memory.{level} must be given, got only {', '.join(self.memory) or 'nothing'}")
         for level, memory in self.memory.items():
-            if level not in ("dram", "cmem", "vmem", "acc"):
-                rest.append(f"memory.{level} is no level of a TPU; levels: dram, cmem, vmem, acc")
-            rest += memory.problems(f"memory.{level}")
-        if self.policy.activations not in self.memory:
-            rest.append(
+            if level not in LEVELS:
+                lines.append(f"memory.{level} is no level of a TPU; levels: {', '.join(LEVELS)}")
+            lines += memory.problems(f"memory.{level}")
+        if self.policy.activations in ACTIVATION_LEVELS and self.policy.activations not in self.memory:
+            lines.append(
                 f"policy.activations must name a memory of this chip ({', '.join(self.memory)}), "
                 f"got {self.policy.activations!r}"
             )
-        raise_if_any(lines + [f"{self.name}: {line}" for line in rest])
-        object.__setattr__(self, "memory", MappingProxyType(dict(self.memory)))
-        object.__setattr__(self, "sources", MappingProxyType(dict(self.sources)))
+        return lines
 
     @property
     def native_dtype(self) -> str:
