@@ -6,6 +6,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from systolic.chips.spec import CONVENTIONS, DATAFLOWS, Array, Memory, Policy, TpuChip, Vector
+from systolic.models.config import TransformerConfig
 from systolic.workload import RHS_KINDS, Gemm
 
 MATRIX_DTYPES = ("bf16", "fp32", "int8")
@@ -111,4 +112,36 @@ def chips(draw: st.DrawFn, largest: int = 6) -> TpuChip:
         policy=Policy(
             activations=draw(st.sampled_from(levels)), prefetch=draw(st.sampled_from(("none", "weights")))
         ),
+    )
+
+
+@st.composite
+def transformers(draw: st.DrawFn) -> TransformerConfig:
+    """A small dense decoder: grouped heads of any width, gated or not, tied or not, any mix of biases."""
+    kv_heads = draw(sides(3))
+    learned = draw(st.booleans())
+    layers = draw(sides(4))
+    window = draw(st.none() | sides(12))
+    return TransformerConfig(
+        name="drawn",
+        hidden=draw(sides(12)),
+        layers=layers,
+        vocab=draw(sides(20)),
+        heads=kv_heads * draw(sides(3)),
+        kv_heads=kv_heads,
+        head_dim=2 * draw(sides(4)),
+        intermediate=draw(sides(12)),
+        gated=draw(st.booleans()),
+        activation=draw(st.sampled_from(("gelu", "gelu_new", "relu", "silu"))),
+        positions=16,
+        learned_positions=learned,
+        norm=draw(st.sampled_from(("layernorm", "rmsnorm"))),
+        qk_norm=draw(st.booleans()),
+        fused_qkv=draw(st.booleans()),
+        tied=draw(st.booleans()),
+        qkv_bias=draw(st.booleans()),
+        out_bias=draw(st.booleans()),
+        mlp_bias=draw(st.booleans()),
+        window=window,
+        window_layers=layers if window else 0,
     )

@@ -1,0 +1,254 @@
+"""Reading config.json: what is refused, in which words, and what a family fixes without a key."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from systolic.errors import SystolicError
+from systolic.models import load_model
+from systolic.models.config import TransformerConfig, read_config
+from systolic.workload import Gemm, VectorOp
+
+from .configs import TINY_GPT2, TINY_GQA, write
+
+
+def read(path: Path) -> TransformerConfig:
+    return read_config(path, name="tiny", source=str(path))
+
+
+def problems(path: Path) -> tuple[str, ...]:
+    with pytest.raises(SystolicError) as caught:
+        read(path)
+    return caught.value.problems
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["vocab_size", "num_hidden_layers", "hidden_size", "intermediate_size", "num_attention_heads"],
+)
+@pytest.mark.parametrize("absent", [..., None], ids=["absent", "null"])
+def test_missing_size_is_refused_by_name(tmp_path: Path, key: str, absent: Any) -> None:
+    """ai-dynamo/aiconfigurator PR 1201: a missing vocabulary counted as 0, a missing width as 4 x hidden."""
+    path = write(tmp_path, TINY_GQA, **{key: absent})
+    assert problems(path) == (f"{path}: {key} is missing; it sets a shape and has no safe default",)
+
+
+@pytest.mark.parametrize("key", ["n_embd", "n_layer", "n_head", "n_positions", "vocab_size"])
+def test_missing_size_of_gpt2_is_refused_by_name(tmp_path: Path, key: str) -> None:
+    assert f"{key} is missing" in problems(write(tmp_path, TINY_GPT2, **{key: ...}))[0]
+
+
+@pytest.mark.parametrize(
+    ("model_type", "key"),
+    [
+        ("mistral", "num_key_value_heads"),
+        ("qwen2", "num_key_value_heads"),
+        ("qwen3", "num_key_value_heads"),
+        ("qwen3", "head_dim"),
+    ],
+)
+def test_no_size_comes_from_a_checkpoint_of_the_family(tmp_path: Path, model_type: str, key: str) -> None:
+    """Their published classes would fill the sizes of one model (8 or 32 KV heads, heads of 128)."""
+    path = write(tmp_path, TINY_GQA, model_type=model_type, **{key: ...})
+    assert [line for line in problems(path) if f"{key} is missing" in line]
+
+
+def test_llama_derives_head_dim_and_kv_heads_from_other_keys(tmp_path: Path) -> None:
+    config = read(write(tmp_path, TINY_GQA, head_dim=..., num_key_value_heads=...))
+    assert (config.head_dim, config.kv_heads) == (64 // 8, 8)
+
+
+def test_all_mistakes_at_once_with_suggestions(tmp_path: Path) -> None:
+    path = write(
+        tmp_path,
+        TINY_GQA,
+        num_hidden_layers=...,
+        num_hiden_layers=2,
+        num_key_value_heads=...,
+        num_key_value_head=2,
+        hidden_size="64",
+        vocab_size=-4,
+        tie_word_embeddings="yes",
+        hidden_act="gelo",
+    )
+    assert set(problems(path)) == {
+        f"{path}: num_hidden_layers is missing; did you mean it by 'num_hiden_layers'?",
+        f"{path}: 'num_key_value_head' is no known key; did you mean 'num_key_value_heads'?",
+        f"{path}: hidden_size must be a whole number > 0, got '64'",
+        f"{path}: vocab_size must be a whole number > 0, got -4",
+        f"{path}: tie_word_embeddings must be true or false, got 'yes'",
+        f"{path}: hidden_act must be one of 'gelu', 'gelu_new', 'gelu_fast', 'gelu_pytorch_tanh', 'relu', "
+        "'silu' or 'swish', got 'gelo'",
+    }
+
+
+@pytest.mark.parametrize("value", [True, 64.0, [64], 0])
+def test_wrong_types_are_not_coerced(tmp_path: Path, value: Any) -> None:
+    path = write(tmp_path, TINY_GQA, hidden_size=value)
+    assert problems(path) == (f"{path}: hidden_size must be a whole number > 0, got {value!r}",)
+
+
+def test_heads_must_divide(tmp_path: Path) -> None:
+    path = write(tmp_path, TINY_GQA, num_key_value_heads=3, hidden_size=100, head_dim=...)
+    assert problems(path) == (
+        f"{path}: num_key_value_heads must divide num_attention_heads (8), got 3",
+        f"{path}: num_attention_heads must divide hidden_size (100), got 8; or give head_dim",
+    )
+    path = write(tmp_path, TINY_GPT2, n_head=5)
+    assert problems(path) == (f"{path}: n_head must divide n_embd (24), got 5",)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (b'{"hidden_size": 64,', "must be JSON, got an error at line 1 column 20"),
+        (b"[1, 2]", "must be a JSON object of keys, got a list"),
+        (b'{"model_type": "\xff\xfe"}', "must be JSON in UTF-8, got other bytes"),
+        (b"[" * 100_000, "must be JSON, got "),
+        (b'{"n": ' + b"9" * 5000 + b"}", "must be JSON, got "),
+        (b"", "must be JSON, got an error at line 1 column 1"),
+    ],
+    ids=["cut", "list", "latin", "deep", "long", "empty"],
+)
+def test_what_is_no_json_object_is_one_line(tmp_path: Path, text: bytes, words: str) -> None:
+    path = tmp_path / "config.json"
+    path.write_bytes(text)
+    (line,) = problems(path)
+    assert line.startswith(f"{path}: {words}")
+    assert "\n" not in line
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("num_local_experts", 8),
+        ("n_routed_experts", 256),
+        ("kv_lora_rank", 512),
+        ("num_kv_shared_layers", 15),
+        ("is_encoder_decoder", True),
+        ("text_config", {"hidden_size": 64}),
+    ],
+)
+def test_what_is_not_modelled_is_refused_by_name(tmp_path: Path, key: str, value: object) -> None:
+    (line,) = problems(write(tmp_path, TINY_GQA, **{key: value}))
+    assert f"config.json: {key} says that this is " in line
+    assert "which is not modelled" in line
+
+
+@pytest.mark.parametrize("model_type", ["brand_new", ...], ids=["unknown", "absent"])
+def test_unknown_family_is_read_from_generic_keys_with_a_note(tmp_path: Path, model_type: object) -> None:
+    """microsoft/vidur 75: a new family was simply not accepted. 2,680,320 MACs: the table of TINY-GQA."""
+    workload = load_model(write(tmp_path, TINY_GQA, model_type=model_type), batch=3, seq=10)
+    assert workload.macs == 2_680_320
+    assert any("has no reader of its own" in note for note in workload.notes)
+
+
+def test_unknown_family_must_state_what_families_fix(tmp_path: Path) -> None:
+    path = write(
+        tmp_path,
+        TINY_GQA,
+        model_type="bert",
+        hidden_act="gelu",
+        num_key_value_heads=...,
+        tie_word_embeddings=...,
+    )
+    lines = problems(path)
+    assert lines[0] == (
+        f"{path}: model_type must be one of gpt2, llama, mistral, qwen2, qwen3, got 'bert'; another is read "
+        "as a Llama-style decoder only where hidden_act is silu, got 'gelu'"
+    )
+    assert {line.split(": ")[1].split()[0] for line in lines[1:]} == {
+        "num_key_value_heads",
+        "tie_word_embeddings",
+    }
+
+
+def biases(path: Path) -> set[str]:
+    ops = load_model(path, seq=4).ops
+    return {op.fused_into for op in ops if isinstance(op, VectorOp) and op.name.endswith(".bias")}
+
+
+def test_biases_of_each_family(tmp_path: Path) -> None:
+    """Where transformers 4.51 has a bias: modeling_gpt2, _llama, _qwen2, _qwen3."""
+    attention = {"attn.q", "attn.k", "attn.v"}
+    mlp = {"mlp.gate", "mlp.up", "mlp.down"}
+    assert biases(write(tmp_path, TINY_GPT2)) == {"attn.qkv", "attn.out", "mlp.up", "mlp.down"}
+    assert biases(write(tmp_path, TINY_GQA)) == set()
+    assert biases(write(tmp_path, TINY_GQA, attention_bias=True)) == attention | {"attn.out"}
+    assert biases(write(tmp_path, TINY_GQA, mlp_bias=True)) == mlp
+    assert biases(write(tmp_path, TINY_GQA, model_type="qwen2")) == attention
+    assert biases(write(tmp_path, TINY_GQA, model_type="qwen3", attention_bias=True)) == attention | {
+        "attn.out"
+    }
+
+
+def test_qwen3_norms_each_head_of_q_and_k(tmp_path: Path) -> None:
+    plain = load_model(write(tmp_path, TINY_GQA)).parameters
+    assert load_model(write(tmp_path, TINY_GQA, model_type="qwen3")).parameters == plain + 2 * (16 + 16)
+
+
+def test_gpt2_widths(tmp_path: Path) -> None:
+    """n_inner null means 4 x n_embd (transformers, GPT2Config)."""
+    assert read(write(tmp_path, TINY_GPT2)).intermediate == 4 * 24
+    assert read(write(tmp_path, TINY_GPT2, n_inner=None)).intermediate == 4 * 24
+    assert read(write(tmp_path, TINY_GPT2, n_inner=40)).intermediate == 40
+
+
+@pytest.mark.parametrize(
+    ("changes", "layers"),
+    [
+        ({"model_type": "mistral"}, 2),
+        ({"model_type": "llama"}, 0),
+        ({"model_type": "qwen2"}, 0),
+        ({"model_type": "qwen2", "use_sliding_window": True, "max_window_layers": 1}, 1),
+        (
+            {
+                "model_type": "qwen3",
+                "use_sliding_window": True,
+                "layer_types": ["sliding_attention", "full_attention"],
+            },
+            1,
+        ),
+    ],
+)
+def test_layers_with_a_sliding_window(tmp_path: Path, changes: dict[str, Any], layers: int) -> None:
+    config = read(write(tmp_path, TINY_GQA, sliding_window=8, **changes))
+    assert (config.window, config.window_layers) == (8 if layers else None, layers)
+
+
+def test_layer_types(tmp_path: Path) -> None:
+    mistral = {"model_type": "mistral", "sliding_window": 8}
+    path = write(tmp_path, TINY_GQA, **mistral, layer_types=["linear_attention"] * 2)
+    assert problems(path) == (
+        f"{path}: layer_types must be one of 'full_attention' or 'sliding_attention', got 'linear_attention'",
+    )
+    path = write(tmp_path, TINY_GQA, **mistral, layer_types=["full_attention"] * 3)
+    assert problems(path) == (f"{path}: layer_types must name num_hidden_layers (2) layers, got 3",)
+
+
+def test_quantized_weights_are_noted(tmp_path: Path) -> None:
+    path = write(tmp_path, TINY_GQA, quantization_config={"quant_method": "gptq", "bits": 4})
+    assert any(note.startswith("quantization_config is passed over") for note in load_model(path).notes)
+
+
+def test_keys_that_set_no_shape_change_nothing(tmp_path: Path) -> None:
+    """Published files hold dozens of other keys, and a byte order mark at times."""
+    path = write(tmp_path, TINY_GQA)
+    plain = load_model(path, seq=5)
+    extra = {"bos_token_id": 1, "rope_theta": 1e4, "torch_dtype": "bfloat16", "num_experts": 0}
+    path.write_text("\ufeff" + json.dumps({**TINY_GQA, **extra}), encoding="utf-8")
+    assert load_model(path, seq=5) == plain
+
+
+def test_gemms_of_a_config_are_not_those_of_hidden_over_heads(tmp_path: Path) -> None:
+    """LMCache 688, entrenar 262: head_dim is stated, 8 x 16 = 128 is not 64."""
+    shapes = {
+        op.name: (op.n, op.k) for op in load_model(write(tmp_path, TINY_GQA)).ops if isinstance(op, Gemm)
+    }
+    assert shapes["attn.q"] == (128, 64)
+    assert shapes["attn.k"] == shapes["attn.v"] == (32, 64)
+    assert shapes["attn.out"] == (64, 128)
