@@ -56,6 +56,20 @@ def test_kernels_import_arrays_and_compilers_only(path: Path) -> None:
     assert set(imports_of(path)) <= allowed
 
 
+def public_functions(path: Path) -> set[str]:
+    """Names of the functions that a module defines for others."""
+    body = ast.parse(path.read_text()).body
+    return {node.name for node in body if isinstance(node, ast.FunctionDef) and node.name[0] != "_"}
+
+
+@pytest.mark.parametrize("init", sorted(PACKAGE.rglob("__init__.py")), ids=lambda p: p.parent.name)
+def test_no_module_bears_the_name_of_a_function_beside_it(init: Path) -> None:
+    # `from .cost import cost` in a package hides the module, and a later import of the module the function.
+    modules = list(init.parent.glob("*.py"))
+    functions = set().union(*map(public_functions, modules))
+    assert not functions & {path.stem for path in modules}
+
+
 def test_import_contracts_are_kept() -> None:
     done = lint_imports(ROOT)
     assert done.returncode == 0, done.stdout

@@ -9,7 +9,6 @@ import numpy as np
 
 from ... import dtypes
 from ...chips.spec import TpuChip
-from ...kernels.values import chain_sums, chain_sums_wrapping
 from ...numerics.rounding import round_to
 from ..base import Values
 from .lower import GemmStep
@@ -42,6 +41,8 @@ def _integer_values(lhs: np.ndarray, rhs: np.ndarray, chain: int) -> Values:
             np.ascontiguousarray(lhs, dtype=np.int32), np.ascontiguousarray(rhs, dtype=np.int32), chain, out
         )
         return Values(out)
+    from ...kernels.values import chain_sums_wrapping
+
     overflows = 0
     for i in range(lhs.shape[0]):
         wide = np.empty(out.shape[1:], np.int64)
@@ -53,6 +54,8 @@ def _integer_values(lhs: np.ndarray, rhs: np.ndarray, chain: int) -> Values:
 
 def _in_threads(a: np.ndarray, b: np.ndarray, chain: int, out: np.ndarray) -> None:
     """Fill `out` from several threads: rows are independent, so their number changes nothing."""
+    from ...kernels.values import chain_sums  # here, since counting cycles needs no compiler
+
     rows = out.shape[1]
     threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     step = max(_ROWS_PER_TASK, -(-rows // threads))
