@@ -1,1 +1,63 @@
-"""Transformer matmuls on systolic arrays: what they cost, cycle by cycle, and whether the result is right."""
+"""Transformer matmuls on systolic arrays: what they cost, cycle by cycle, and whether the result is right.
+
+    import systolic
+    report = systolic.simulate(systolic.load_model("gpt2", seq=1024), on="tpu-v4")
+    print(report)
+
+Names load when they are first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .chips import Chip, load_chip
+    from .engine.execute import matmul_hook
+    from .engine.report import Report
+    from .engine.simulation import simulate
+    from .errors import SystolicError
+    from .models import load_model
+    from .workload import Gemm, VectorOp, Workload
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Chip",
+    "Gemm",
+    "Report",
+    "SystolicError",
+    "VectorOp",
+    "Workload",
+    "__version__",
+    "load_chip",
+    "load_model",
+    "matmul_hook",
+    "simulate",
+]
+
+_HOMES = {
+    "Chip": "chips",
+    "Gemm": "workload",
+    "Report": "engine.report",
+    "SystolicError": "errors",
+    "VectorOp": "workload",
+    "Workload": "workload",
+    "load_chip": "chips",
+    "load_model": "models",
+    "matmul_hook": "engine.execute",
+    "simulate": "engine.simulation",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f".{_HOMES[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,37 @@
+"""Says before long work begins what it would take, and the cheaper way."""
+
+from __future__ import annotations
+
+from ..chips.spec import Chip
+from ..quantity import format_count, format_seconds
+from ..result import Total
+from .knobs import Rows
+from .progress import Progress
+
+PE_UPDATES_PER_SECOND = 10**9
+"""Stepped PEs per second of host time that estimates assume; benchmarks/ measures the real speed."""
+
+WORTH_ANNOUNCING_SECONDS = 10
+
+
+def announce_stepping(chip: Chip, tiled: Rows, progress: Progress) -> None:
+    """Announce a stepped run that takes long.
+
+    Parameters
+    ----------
+    chip
+        Where it runs: every PE is stepped in every cycle.
+    tiled
+        The same run in tiled mode, which has the same cycles.
+    progress
+        Receives the line.
+    """
+    cycles = sum(row.busy_cycles for row in tiled if row.array_macs)
+    updates = cycles * chip.pes
+    seconds = updates / PE_UPDATES_PER_SECOND
+    if seconds >= WORTH_ANNOUNCING_SECONDS:
+        progress.announce(
+            f"stepping {cycles:,} cycles of {chip.pes:,} PEs on {chip.name} ({format_count(updates)} PE "
+            f"updates) takes about {format_seconds(seconds)}; mode tiled gives the same "
+            f"{Total(rows=tiled).cycles:,} cycles at once"
+        )

@@ -1,0 +1,201 @@
+"""``simulate``: what a workload costs on each of several chips, and whether the values are right."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from time import perf_counter
+from typing import Any
+
+from ..chips import load_chip
+from ..chips.spec import DATAFLOWS, Chip
+from ..errors import SystolicError, raise_if_any
+from ..machines.base import MODES, Mode, Options
+from ..mapping.plan import ORDERS
+from ..quantity import count_problem
+from ..result import Result
+from ..workload import PRECISIONS, Gemm, Op, Workload
+from .checking import CHECKS, check_rows
+from .effort import announce_stepping
+from .execute import MatmulHook, machine_of
+from .fits import memory_fit
+from .knobs import Rows, Setup, knob_notes
+from .progress import Progress, Silent
+from .report import ChipReport, Host, Report
+
+Where = str | os.PathLike[str] | Chip
+
+
+def simulate(
+    workload: Workload | Gemm | Sequence[Gemm],
+    on: Where | Sequence[Where] = "tpu-v4",
+    *,
+    mode: Mode = "tiled",
+    dataflow: str | None = None,
+    tile: tuple[int, int, int] | None = None,
+    order: str | None = None,
+    precision: str | None = None,
+    check: str = "off",
+    overrides: Mapping[str, object] | None = None,
+    progress: Progress | None = None,
+) -> Report:
+    """Simulate a workload on one chip or several.
+
+    Parameters
+    ----------
+    workload
+        From :func:`systolic.load_model`, or one matmul, or several that run in this order.
+    on
+        Catalogue names, paths of ``.toml`` files, or chips.
+    mode
+        ``tiled``: whole tiles scheduled with exact timing. ``stepped``: every register in every cycle.
+        ``bound``: closed form, a lower bound.
+    dataflow
+        ``ws``, ``os`` or ``is`` instead of the chip's own.
+    tile, order
+        Pinned (m, n, k) sides of the on-chip block, elements, and loop order over blocks (outermost
+        first, such as ``"mnk"``), instead of the mapper's choice.
+    precision
+        ``default``, ``high`` or ``highest`` for every matmul, instead of what each of them states.
+    check
+        Compare the values that the chip computes with ``jnp.matmul``: ``off``, ``sample``, ``full``, or
+        ``auto`` (by cost; the notes say which it was).
+    overrides
+        Field path -> value, as ``{"array.rows": 64}``; laid over every chip of `on`.
+    progress
+        Receives announcements and the progress of long work.
+
+    Raises
+    ------
+    SystolicError
+        For a workload, a chip or a choice that is wrong or not modelled; all mistakes that can be
+        found at once in one error.
+    """
+    started = perf_counter()
+    options = _options(mode, dataflow, tile, order, precision, check)
+    work = as_workload(workload)
+    if precision is not None:
+        work = replace(work, ops=tuple(_with_precision(op, precision) for op in work.ops))
+    setups = [_setup(work, where, overrides or {}, options) for where in _places(on)]
+    runs = [_run(setup, check, progress or Silent()) for setup in setups]
+    chips = tuple(chip for chip, _, _ in runs)
+    return Report(
+        workload=work,
+        chips=chips,
+        host=Host(
+            wall_seconds=perf_counter() - started,
+            simulation_seconds=sum(seconds for _, seconds, _ in runs),
+            check_seconds=None if check == "off" else sum(seconds for _, _, seconds in runs),
+            simulated_cycles=sum(chip.totals.cycles for chip in chips),
+        ),
+    )
+
+
+def as_workload(work: Workload | Gemm | Sequence[Gemm]) -> Workload:
+    """A workload from what :func:`simulate` takes; matmuls keep the number formats that they state.
+
+    Raises
+    ------
+    SystolicError
+        If it is neither a workload nor matmuls.
+    """
+    if isinstance(work, Workload):
+        return work
+    gemms = (work,) if isinstance(work, Gemm) else work
+    if not isinstance(gemms, (list, tuple)) or not all(isinstance(g, Gemm) for g in gemms):
+        raise SystolicError(
+            f"workload must be a Workload, a Gemm or a list of Gemms, got {work!r:.80}; "
+            "systolic.load_model(name) gives the workload of a model"
+        )
+    if not gemms:
+        raise SystolicError("workload must hold at least one Gemm, got an empty list")
+    named = tuple(g if g.name else replace(g, name=_default_name(i, len(gemms))) for i, g in enumerate(gemms))
+    cached = [g for g in named if g.rhs_kind == "kv_cache"]
+    return Workload(
+        name=", ".join(dict.fromkeys(f"{g.m},{g.n},{g.k}" for g in named)),
+        ops=named,
+        dtype=named[0].dtype,
+        kv_cache_elements=sum(g.count * g.batch * g.k * g.n for g in cached),
+    )
+
+
+def _default_name(index: int, total: int) -> str:
+    return "matmul" if total == 1 else f"matmul.{index}"
+
+
+def _with_precision(op: Op, precision: Any) -> Op:
+    return replace(op, precision=precision) if isinstance(op, Gemm) else op
+
+
+def _options(mode: Any, dataflow: Any, tile: Any, order: Any, precision: Any, check: Any) -> Options:
+    """The user's choices; every wrong one is reported at once."""
+    problems = [
+        f"{name} must be one of {', '.join(allowed)}, got {value!r}"
+        for name, value, allowed in (
+            ("mode", mode, MODES),
+            ("dataflow", DATAFLOWS[0] if dataflow is None else dataflow, DATAFLOWS),
+            ("order", ORDERS[0] if order is None else order, ORDERS),
+            ("precision", PRECISIONS[0] if precision is None else precision, PRECISIONS),
+            ("check", check, CHECKS),
+        )
+        if value not in allowed
+    ]
+    if tile is not None:
+        sides = tuple(tile) if isinstance(tile, Sequence) else ()
+        if len(sides) != 3 or any(count_problem("tile", side) for side in sides):
+            problems.append(f"tile must be three whole numbers > 0 (m, n, k), got {tile!r}")
+    raise_if_any(problems)
+    return Options(mode=mode, dataflow=dataflow, tile=None if tile is None else tuple(tile), order=order)
+
+
+def _places(on: Where | Sequence[Where]) -> Sequence[Where]:
+    places = (on,) if isinstance(on, (str, os.PathLike, Chip)) else tuple(on)
+    if not places:
+        raise SystolicError("on must name at least one chip, got none; `systolic chips` lists them")
+    return places
+
+
+def _setup(work: Workload, on: Where, overrides: Mapping[str, object], options: Options) -> Setup:
+    chip = load_chip(on, overrides)
+    formatted = work if work.dtype is not None else work.with_dtype(chip.native_dtype)
+    return Setup(workload=formatted, on=on, overrides=dict(overrides), options=options)
+
+
+def _run(setup: Setup, check: str, progress: Progress) -> tuple[ChipReport, float, float]:
+    """One chip: its report, and host seconds of the simulation and of the check."""
+    chip, work = setup.chip, setup.workload
+    if setup.options.mode == "stepped":
+        tiled = replace(setup, options=replace(setup.options, mode="tiled"))
+        announce_stepping(chip, _simulated(tiled)[1], progress)
+    started = perf_counter()
+    steps, rows = _simulated(setup)
+    simulated = perf_counter()
+    checked, check_notes = check_rows(rows, MatmulHook(chip, setup.options, steps), check, progress)
+    done = perf_counter()
+    fits = memory_fit(work, chip)
+    turned = knob_notes(setup, rows, lambda other: _simulated(other)[1])
+    notes = [*work.notes, *chip.notes, *_row_notes(rows), *check_notes, *turned]
+    if fits.chips_needed > 1:
+        notes.insert(0, f"larger than the chip's memory, simulated as if resident: {fits}")
+    report = ChipReport(
+        chip=chip, fits=fits, rows=checked, notes=tuple(dict.fromkeys(notes)), not_covered=work.not_covered
+    )
+    return report, simulated - started, done - simulated
+
+
+def _simulated(setup: Setup) -> tuple[Sequence[Any], Rows]:
+    """The steps of a setup, and its rows: no check, no notes."""
+    chip = setup.chip
+    machine = machine_of(chip)
+    steps = machine.lower(setup.workload, chip, setup.options)
+    return steps, machine.compose(steps, [machine.cost(step, chip) for step in steps], chip)
+
+
+def _row_notes(rows: Sequence[Result]) -> list[str]:
+    """The notes of all rows, each once, with the names of the ops that it is about."""
+    names: dict[str, list[str]] = {}
+    for row in rows:
+        for note in row.notes:
+            names.setdefault(note, []).append(row.name)
+    return [f"{', '.join(of)}: {note}" for note, of in names.items()]
