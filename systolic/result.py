@@ -64,14 +64,16 @@ class Check:
     exact
         Whether equality was demanded (integers).
     error_vs_float64
-        Largest |chip − float64 product of the unrounded operands|, over `float64_rows`: what the
-        user loses by the chip's precision.
+        Largest |chip − float64 product of the unrounded operands| over at most 16 of the compared
+        rows: what the user loses by the chip's precision.
     device
         Where the reference ran.
     rows
         Which rows were compared, in words.
     overflows
         Accumulator overflows that wrapped.
+    out_of_range
+        Compared results that the result's format cannot hold: rightly inf (fp8_e4m3: NaN).
     """
 
     passed: bool
@@ -84,6 +86,7 @@ class Check:
     device: str
     rows: str
     overflows: int = 0
+    out_of_range: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -48,8 +48,9 @@ class Precision:
     acc_dtype, out_dtype
         Formats of the sums and of the result.
     roundings
-        Most roundings in `acc_dtype` between an operand product and the finished sum: the n of
-        the bound gamma_n (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., 3.1).
+        Most roundings in `acc_dtype` that a product meets on its way into the finished sum, its own
+        included unless it is exact: the n of the bound gamma_n (Higham, Accuracy and Stability of
+        Numerical Algorithms, 2nd ed., 3.1).
     passes
         Passes over the array for one product: 1; or 3 or 6 where an fp32 operand enters as a sum of
         two or three parts in `lhs_dtype` and `rhs_dtype`.
