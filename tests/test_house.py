@@ -102,7 +102,9 @@ def modules_after(*arguments: str) -> set[str]:
     )
     # argv[0] is what a user types, the rest what the command line reads.
     script = f"import sys; sys.argv = {['systolic', *arguments]!r}\n{code}"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     return set(done.stdout.rpartition("\nLOADED")[2].split())
 
@@ -177,10 +179,7 @@ def test_documented_commands_exist() -> None:
     commands = {words[1] for words in documented_commands("README.md")}
     assert commands, "README.md shows no command"
     shown = subprocess.run(
-        [sys.executable, "-c", "import systolic.cli; systolic.cli.main()", "--help"],
-        capture_output=True,
-        text=True,
-        check=True,
+        [sys.executable, "-m", "systolic", "--help"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout
     assert commands <= set(re.findall(r"[a-z]+", shown))
 
