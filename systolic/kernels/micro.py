@@ -102,6 +102,50 @@ def _splat(builder: Any, scalar: Any, vector: Any) -> Any:
     return builder.shuffle_vector(first, undefined, lanes)
 
 
+def _plain_mac_row(out: Any, to: int, psum: Any, at: int, a: Any, a_at: int, w: Any, w_at: int, n: int) -> None:
+    """Twin of :func:`mac_row` without vectors."""
+    out[to : to + n] = psum[at : at + n] + a[a_at : a_at + n] * w[w_at : w_at + n]
+
+
+@intrinsic
+def _llvm_mac_row(
+    typing_context: Any, out: Any, to: Any, psum: Any, at: Any, a: Any, a_at: Any, w: Any, w_at: Any, n: Any
+) -> Any:
+    index = types.int64
+    return types.void(out, index, psum, index, a, index, w, index, index), _emit_mac_row
+
+
+def _emit_mac_row(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    index = ir.IntType(64)
+    dtype = signature.args[0].dtype
+    is_float = dtype == types.float32
+    element = ir.FloatType() if is_float else ir.IntType(dtype.bitwidth)
+    vector = ir.VectorType(element, LANES)
+    add, mul = (builder.fadd, builder.fmul) if is_float else (builder.add, builder.mul)
+    starts = [
+        builder.gep(context.make_array(signature.args[i])(context, builder, args[i]).data, [args[i + 1]])
+        for i in (0, 2, 4, 6)
+    ]
+    whole = builder.and_(args[8], ir.Constant(index, -LANES))
+
+    def loop(first: Any, stop: Any, step: int, kind: Any) -> None:
+        with cgutils.for_range_slice(builder, first, stop, ir.Constant(index, step), index) as (c, _):
+            out, psum, a, w = (
+                builder.bitcast(builder.gep(start, [c]), kind.as_pointer()) for start in starts
+            )
+            words = [builder.load(place, align=4) for place in (psum, a, w)]
+            builder.store(add(words[0], mul(words[1], words[2])), out, align=4)
+
+    loop(ir.Constant(index, 0), whole, LANES, vector)
+    loop(whole, args[8], 1, element)
+    return context.get_dummy_value()
+
+
+mac_row = _plain_mac_row if numba.config.DISABLE_JIT else _llvm_mac_row
+"""mac_row(out, to, psum, at, a, a_at, w, w_at, n): out[to + c] = psum[at + c] + a[a_at + c] * w[w_at + c] for
+c < n, on flat float32, int32 or int64 arrays; `out` must not overlap what is read, unless it is the same words.
+"""
+
 block = _plain_block if numba.config.DISABLE_JIT else _llvm_block
 """block(a, i, k0, k1, panel, tile): tile[r, :] = sum over k0 <= k < k1, in rising k from 0, of
 a[i + r, k] * panel[k - k0, :], for ROWS rows r; rows past the end of `a` repeat its last one.
