@@ -190,7 +190,7 @@ class Result:
     @property
     def bound_by(self) -> str:
         """What the largest cause says bounds it, through a fixed table; ties go to the first cause."""
-        return bound_of(self.cycles_by_cause)
+        return bound_of(self.cycles_by_cause, self.behind_memory)
 
     def level_bytes(self, level: str) -> int:
         """All bytes through one level's port."""
@@ -236,16 +236,26 @@ class Total:
         return add_bytes(*(r.bytes for r in self.rows))
 
     @property
+    def bound_by(self) -> str:
+        """As for a row, over all rows."""
+        return bound_of(self.cycles_by_cause, sum(r.behind_memory for r in self.rows))
+
+    @property
     def source(self) -> str:
         """The weakest source of the rows."""
         return max((r.source for r in self.rows), key=SOURCES.index)
 
 
-def bound_of(cycles_by_cause: Mapping[str, int]) -> str:
-    """What the largest cause bounds, ``"hidden"`` where no cycle passes; ties go to the first cause."""
+def bound_of(cycles_by_cause: Mapping[str, int], behind_memory: int = 0) -> str:
+    """What the largest cause bounds, ``"hidden"`` where no cycle passes; ties go to the first cause.
+
+    `behind_memory` cycles of ``weight_load`` count as ``stall_dram``: see :class:`Result`.
+    """
     if not any(cycles_by_cause.values()):
         return "hidden"
-    return BOUND_OF_CAUSE[max(CAUSES, key=lambda cause: cycles_by_cause.get(cause, 0))]
+    moved = {"weight_load": -behind_memory, "stall_dram": behind_memory}
+    largest = max(CAUSES, key=lambda cause: cycles_by_cause.get(cause, 0) + moved.get(cause, 0))
+    return BOUND_OF_CAUSE[largest]
 
 
 def is_matmul(result: Result) -> bool:

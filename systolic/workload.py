@@ -278,8 +278,9 @@ class Workload:
 
     @property
     def kv_cache_bytes(self) -> int:
-        """Bytes of the KV cache of the whole model and batch at `kv_len`."""
-        return dtypes.bytes_of(self.kv_cache_elements, self.dtype or "bf16")
+        """Bytes of the KV cache of the whole model and batch at `kv_len`, in the format in which it is read."""
+        read = next((g.rhs_dtype for g in self.gemms if g.rhs_kind == "kv_cache"), None)
+        return dtypes.bytes_of(self.kv_cache_elements, read or self.dtype or "bf16")
 
     def with_dtype(self, dtype: str) -> Workload:
         """The same work with every operand in format `dtype` and its default accumulator and result."""

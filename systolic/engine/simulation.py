@@ -177,7 +177,8 @@ def _run(setup: Setup, check: str, progress: Progress) -> tuple[ChipReport, floa
     turned = knob_notes(setup, rows, lambda other: _simulated(other)[1])
     notes = [*work.notes, *chip.notes, *_row_notes(rows), *check_notes, *turned]
     if fits.chips_needed > 1:
-        notes.insert(0, f"larger than the chip's memory, simulated as if resident: {fits}")
+        held = f"{fits.chips_needed:,} chips would hold it"
+        notes.insert(0, f"larger than the chip's memory, simulated as if resident; {held}")
     report = ChipReport(
         chip=chip, fits=fits, rows=checked, notes=tuple(dict.fromkeys(notes)), not_covered=work.not_covered
     )

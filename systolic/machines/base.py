@@ -105,6 +105,9 @@ class Machine(Protocol):
     def precision(self, step: Any, chip: Any) -> Precision:
         """Effective precision of a matmul step."""
 
+    def tile_edges(self, step: Any, chip: Any) -> tuple[int, ...]:
+        """Rows of a matmul step's result at the edges of tiles, where a wrong tiling would show."""
+
     def values(self, step: Any, chip: Any, lhs: np.ndarray, rhs: np.ndarray) -> Values:
         """Bit for bit what the chip computes; no timing.
 
