@@ -94,7 +94,7 @@ def canonical(name: object, field: str = "dtype") -> str:
     SystolicError
         If the name is unknown; the text suggests the closest one.
     """
-    text = name if isinstance(name, str) else getattr(name, "name", getattr(name, "__name__", name))
+    text = name if isinstance(name, str) else getattr(name, "name", getattr(name, "__name__", None))
     key = str(text).lower().removeprefix("torch.")
     key = _ALIASES.get(key, key)
     if key not in DTYPES:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from . import dtypes
-from .errors import SystolicError, raise_if_any
+from .errors import SystolicError, raise_if_any, shown
 from .quantity import count_problem, whole_number
 
 RhsKind = Literal["weight", "activation", "kv_cache"]
@@ -85,10 +85,10 @@ class Gemm:
             problems.append(f"Gemm.masked_macs must be < batch*m*n*k, got {self.masked_macs}")
         for f, allowed in (("rhs_kind", RHS_KINDS), ("layout", LAYOUTS), ("precision", PRECISIONS)):
             if (value := getattr(self, f)) not in allowed:
-                problems.append(f"Gemm.{f} must be one of {', '.join(allowed)}, got {value!r}")
+                problems.append(f"Gemm.{f} must be one of {', '.join(allowed)}, got {shown(value)}")
         for f in ("lhs_at", "rhs_at", "out_at"):
             if (value := getattr(self, f)) not in (None, *PLACES):
-                problems.append(f"Gemm.{f} must be one of {', '.join(PLACES)} or None, got {value!r}")
+                problems.append(f"Gemm.{f} must be one of {', '.join(PLACES)} or None, got {shown(value)}")
         raise_if_any(problems + _take_dtypes(self, ("dtype",), ("rhs_dtype", "acc_dtype", "out_dtype")))
         operands = (self.dtype, self.rhs_dtype or self.dtype)
         accumulator = dtypes.accumulator_of(*operands)
@@ -249,7 +249,7 @@ class Workload:
         if not self.ops:
             problems.append(f"Workload.ops must hold at least one op, got none in {self.name!r}")
         if self.phase not in PHASES:
-            problems.append(f"Workload.phase must be one of {', '.join(PHASES)}, got {self.phase!r}")
+            problems.append(f"Workload.phase must be one of {', '.join(PHASES)}, got {shown(self.phase)}")
         raise_if_any(problems + _take_dtypes(self, (), ("dtype",)))
         object.__setattr__(self, "ops", tuple(self.ops))
 

@@ -145,3 +145,27 @@ def transformers(draw: st.DrawFn) -> TransformerConfig:
         window=window,
         window_layers=layers if window else 0,
     )
+
+
+def scalars() -> st.SearchStrategy[object]:
+    """A value that TOML can hold without a table: numbers of any size, texts with units, dates."""
+    texts = st.sampled_from(
+        ("unlimited", "24 MiB", "1200 GB/s", "484 ns", "1 GHz", "-3 B", "ws", "vmem", "tpu-v4")
+    )
+    numbers = st.integers() | st.floats() | st.sampled_from((0, 62, 63, 20_000)).map(lambda bits: 2**bits)
+    return st.booleans() | numbers | st.text(max_size=8) | texts | st.dates()
+
+
+def toml_tables() -> st.SearchStrategy[dict[str, object]]:
+    """What a chip file may hold once parsed: mostly the right names, with anything below them."""
+    words = """schema kind name base notes source clock_hz cores array memory vector policy energy
+        rows cols dataflow lanes bf16 bfloat16 weight_rows dram vmem acc bytes bytes_per_s latency_ns
+        activations array.rows"""
+    names = st.sampled_from(words.split())
+    keys = names | st.text(max_size=4)
+    values = st.recursive(
+        scalars(),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=5),
+        max_leaves=20,
+    )
+    return st.dictionaries(keys, values, max_size=9)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from ..dtypes import canonical
@@ -45,7 +46,7 @@ _NOT_MODELLED = {
 def flatten(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
     """Pairs of path and value of a nested table, going down only where the chip has a table."""
     for key, value in table.items():
-        here = f"{path}.{_spelled(key)}" if path else _spelled(key)
+        here = f"{path}.{key}" if path else key
         if here in _TABLES and isinstance(value, Mapping) and value:
             yield from flatten(value, here)
         else:
@@ -82,9 +83,13 @@ def unknown_field(path: str) -> str:
         if path == name or path.startswith(f"{name}."):
             return reason
     table, _, leaf = path.rpartition(".")
+    named = path if re.fullmatch(r"[\w.-]+", path) else shown(path)
     namesakes = [f for f in FIELDS if f.rpartition(".")[2] == leaf]
-    siblings = [f for f in (*FIELDS, *_TABLES) if f.rpartition(".")[0] == table]
-    return f"{path} is no field of a chip{did_you_mean(path, namesakes or siblings or _TABLES)}"
+    siblings = {f.rpartition(".")[2]: f for f in (*FIELDS, *_TABLES) if f.rpartition(".")[0] == table}
+    close = [siblings[name] for name in get_close_matches(leaf, siblings, n=1)]
+    if close or not siblings:
+        return f"{named} is no field of a chip{did_you_mean(path, close or namesakes or _TABLES)}"
+    return f"{named} is no field of a chip; known: {', '.join(namesakes or sorted(siblings.values()))}"
 
 
 def values_of(chip: TpuChip) -> Values:
@@ -163,8 +168,3 @@ def canonical_path(path: str) -> str:
         return f"{table}.{canonical(leaf)}"
     except SystolicError:
         return path
-
-
-def _spelled(key: str) -> str:
-    """A key as TOML would write it, so that a path stays one line."""
-    return key if re.fullmatch(r"[A-Za-z0-9_.-]+", key) else shown(key)

@@ -7,6 +7,7 @@ reported with the layer that made it.
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -31,7 +32,9 @@ def catalogue() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in _CATALOGUE.glob("*.toml")))
 
 
-def load_chip(chip: str | Path | TpuChip, overrides: Mapping[str, object] | None = None) -> TpuChip:
+def load_chip(
+    chip: str | os.PathLike[str] | TpuChip, overrides: Mapping[str, object] | None = None
+) -> TpuChip:
     """Load a chip and change some of its fields.
 
     Parameters
@@ -50,11 +53,12 @@ def load_chip(chip: str | Path | TpuChip, overrides: Mapping[str, object] | None
     if isinstance(chip, TpuChip) and not overrides:
         return chip
     draft = _draft_of(chip) if isinstance(chip, TpuChip) else _open(chip, Path())
-    if overrides:
-        draft.change(_OVERRIDES, ((path, _parsed(value)) for path, value in overrides.items()))
-        changes = ", ".join(f"{path} = {value}" for path, value in overrides.items())
-        draft.notes += (f"changed with {_OVERRIDES}: {changes}",)
-    return draft.finish()
+    if not overrides:
+        return draft.finish()
+    draft.change(_OVERRIDES, ((path, _parsed(value)) for path, value in overrides.items()))
+    changed = draft.finish()
+    changes = ", ".join(f"{path} = {value}" for path, value in overrides.items())
+    return replace(changed, notes=(*changed.notes, f"changed with {_OVERRIDES}: {changes}"))
 
 
 def read_chip(raw: Mapping[str, Any], label: str, folder: Path | None = None) -> TpuChip:
@@ -193,7 +197,7 @@ def _open(chip: object, folder: Path, chain: tuple[Path, ...] = ()) -> _Draft:
     name = str(chip)
     if name in catalogue():
         path, label = _CATALOGUE / f"{name}.toml", name
-    elif isinstance(chip, Path) or name.endswith(".toml") or "/" in name:
+    elif isinstance(chip, os.PathLike) or name.endswith(".toml") or "/" in name:
         path = folder / name
         label = str(path)
     else:
