@@ -1,1 +1,1 @@
-"""TBD."""
+"""What several machines are made of: arrays, pipelines, stepped arrays."""

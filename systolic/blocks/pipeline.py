@@ -23,7 +23,8 @@ class Stage(NamedTuple):
 
     ``first``, ``second`` and ``third`` are its loads in queue order, None where nothing is loaded
     (``first`` is what the array loads before it streams); `late_*` is the latency from the end of
-    a transfer to its arrival. `store` is its write-back, 0 where there is none. The block is `tiles`
+    a transfer to its arrival. `store` is its write-back, 0 where there is none or where it takes no time: it
+    then never stands in the queue before the loads behind it. The block is `tiles`
     tiles of `streamed` cycles each, of which the on-chip port can hand over one every `port` cycles.
     `joins` says that the tile goes on with the sums of the one before.
     """

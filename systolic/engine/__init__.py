@@ -1,1 +1,1 @@
-"""TBD."""
+"""One run: machines put together into a report."""

@@ -5,9 +5,9 @@ Answers the four questions of :class:`systolic.machines.base.Machine`.
 
 from __future__ import annotations
 
-from .compose import compose
-from .cost import cost
-from .lower import GemmStep, VectorStep, lower, precision, tile_edges
-from .values import values
+from .arithmetic import values
+from .composition import compose
+from .costing import cost
+from .lowering import GemmStep, VectorStep, lower, precision, tile_edges
 
 __all__ = ["GemmStep", "VectorStep", "compose", "cost", "lower", "precision", "tile_edges", "values"]

@@ -8,10 +8,10 @@ from ...blocks.array import AXES, Timing, folds
 from ...blocks.pipeline import Stage, run_nest
 from ...chips.spec import TpuChip
 from ...mapping.plan import DIMS, CoreSplit, Plan, Problem, array_work
-from ...mapping.search import array_splits
+from ...mapping.mapper import array_splits
 from ...mapping.traffic import onchip_bytes, port_totals, sides
 from ...result import Bytes, Result, Traffic, add_bytes
-from .lower import GemmStep, Step, VectorStep, capacity, precision
+from .lowering import GemmStep, Step, VectorStep, capacity, precision
 
 VECTOR_BLOCKS = 16
 """A vector op works on blocks of 1/16 of the on-chip memory, so that two blocks in and two out leave most of
@@ -24,7 +24,7 @@ def cost(step: Step, chip: TpuChip, record: Any = None) -> Result:
     Parameters
     ----------
     step
-        From :func:`systolic.machines.tpu.lower.lower`.
+        From :func:`systolic.machines.tpu.lowering.lower`.
     chip
         The chip it was lowered for.
     record
@@ -222,7 +222,7 @@ def _vector(step: VectorStep, chip: TpuChip) -> Result:
     op = step.op
     cycles_each = -(-op.elements * op.vector_ops // (chip.cores * chip.vector.ops_per_cycle))
     if op.fused_into:
-        read, write, cycles, causes = 0, 0, cycles_each, {"vector": cycles_each}
+        read, write, cycles, causes = op.side_bytes, 0, cycles_each, {"vector": cycles_each}
     else:
         read, write = op.read_bytes, op.write_bytes
         cycles, causes = _vector_schedule(step, chip, cycles_each)

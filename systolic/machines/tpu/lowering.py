@@ -11,7 +11,7 @@ from ...blocks.array import AXES, Timing, pieces
 from ...chips.spec import Memory, TpuChip
 from ...errors import SystolicError
 from ...mapping.plan import DIMS, ORDERS, CoreSplit, Operand, Place, Problem, Share
-from ...mapping.search import Mapped, Pins, search
+from ...mapping.mapper import Mapped, Pins, search
 from ...quantity import format_bytes
 from ...workload import Gemm, Op, VectorOp, Workload
 from ..base import Mode, Options, Precision

@@ -11,7 +11,7 @@ from ... import dtypes
 from ...chips.spec import TpuChip
 from ...numerics.rounding import round_to
 from ..base import Values
-from .lower import GemmStep
+from .lowering import GemmStep
 
 _ROWS_PER_TASK = 64
 
@@ -22,6 +22,8 @@ def values(step: GemmStep, chip: TpuChip, lhs: np.ndarray, rhs: np.ndarray) -> V
     Each PE multiplies, rounds, adds, rounds. Weight and input stationary start a chain at 0 in every
     array tile of k and the accumulators add chains in rising k; output stationary is one chain.
     """
+    if step.mode == "stepped":
+        return _stepped_values(step, chip, lhs, rhs)
     chain = lhs.shape[-1] if step.dataflow == "os" else chip.array.rows
     if dtypes.DTYPES[step.multiplied].kind == "int":
         return _integer_values(lhs, rhs, chain)
@@ -30,6 +32,24 @@ def values(step: GemmStep, chip: TpuChip, lhs: np.ndarray, rhs: np.ndarray) -> V
     out = np.empty((*lhs.shape[:2], rhs.shape[-1]), np.float32)
     _in_threads(a, b, chain, out)
     return Values(round_to(out, str(step.op.out_dtype)))
+
+
+def _stepped_values(step: GemmStep, chip: TpuChip, lhs: np.ndarray, rhs: np.ndarray) -> Values:
+    """The same values out of the registers of a stepped array."""
+    from .stepped import step_matmul  # loads the compiler, which a tiled run does without
+
+    is_float = dtypes.DTYPES[step.multiplied].kind == "float"
+    blocks, overflows = [], 0
+    for a, b in zip(lhs, rhs, strict=True):
+        if is_float:
+            a, b = (round_to(x.astype(np.float32, copy=False), step.multiplied) for x in (a, b))
+        else:
+            a, b = a.astype(np.int64), b.astype(np.int64)
+        block, wraps = step_matmul(step, chip, a, b)
+        blocks.append(block)
+        overflows += wraps
+    out = np.stack(blocks)
+    return Values(round_to(out, str(step.op.out_dtype)) if is_float else out.astype(np.int32), overflows)
 
 
 def _integer_values(lhs: np.ndarray, rhs: np.ndarray, chain: int) -> Values:

@@ -1,0 +1,229 @@
+"""The TPU stepped: each core clocked, each array register by register, on seeded operands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...blocks.array import AXES, Timing, pieces
+from ...blocks.stepping import SteppedArray, Tile
+from ...chips.spec import TpuChip
+from ...mapping.plan import Problem, Share
+from ...numerics.inputs import seeded_inputs
+from ...numerics.rounding import round_to
+from ...result import Bytes, Result, Traffic, add_bytes
+from ...workload import Gemm
+from .clocked import Core, Feeder, Piece
+from .costing import gemm_result
+from .lowering import GemmStep
+
+STORED_PE_CLOCKS = 2 * 10**8
+"""Up to this many PE clocks of an array every register is stored; beyond, those that pass words on are views."""
+
+
+def stepped_cost(step: GemmStep, chip: TpuChip, record: list[Any] | None = None) -> Result:
+    """As the tiled cost of a step, observed clock by clock.
+
+    Each distinct share of the cores is clocked; the arrays run on seeded operands, and count their MACs.
+    `record` receives every :class:`SteppedArray`.
+    """
+    cycles, causes = 0, dict[str, int]()
+    traffic: Bytes = {}
+    macs = 0
+    for number, share in enumerate(step.mapped.split.shares):
+        core = Core(share.problem, step.mapped.plan)
+        clocks = core.run()
+        arrays = _arrays(step, chip, core)
+        seen = _observe(arrays, core)
+        macs += share.cores * sum(seen)
+        traffic = add_bytes(traffic, _moved(core, share), _onchip(core, share))
+        if record is not None:
+            record.extend(arrays.values())
+        if number == 0:
+            cycles, causes = clocks, _causes(core, clocks)
+        assert clocks <= cycles, "the busiest share must come first"
+    return gemm_result(
+        step,
+        chip,
+        cycles=cycles,
+        causes=causes,
+        traffic=traffic,
+        array_macs=macs,
+        behind_memory=step.mapped.cost.behind_memory,
+        source="stepped",
+    )
+
+
+def step_matmul(step: GemmStep, chip: TpuChip, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, int]:
+    """Values of a (m, k) @ b (k, n) out of one stepped array, and sums that wrapped; memory aside.
+
+    Float operands are rounded already; integers are int64.
+    """
+    timing = Timing.of(chip.array, step.dataflow)
+    lanes = chip.array.lanes[step.multiplied]
+    work = _all_pieces(step.dataflow, chip, a.shape[0], b.shape[1], a.shape[1])
+    tiles: list[Tile] = []
+    start = -1
+    end = 0
+    for piece in work:
+        streamed = -(-(piece.stream[1] - piece.stream[0]) // lanes)
+        load = end if timing.serial else max(start, 0)
+        if timing.serial or start < 0:
+            start = load + timing.load
+        else:
+            start = end + timing.gap(end - start, streamed)
+        end = load + timing.tile(streamed) if timing.serial else start + streamed
+        tiles.append(_tile(step.dataflow, piece, a, b, load + 1, start + 1))
+    array = SteppedArray(chip.array, lanes, step.dataflow == "os", tiles)
+    seen = array.run(_engine(array))
+    out = np.zeros((a.shape[0], b.shape[1]), np.float32 if array.is_float else np.int64)
+    wraps = _accumulate(out, step.dataflow, work, seen.results)
+    return out, wraps + (seen.wraps or 0)
+
+
+def _all_pieces(dataflow: str, chip: TpuChip, m: int, n: int, k: int) -> list[Piece]:
+    axes, size = AXES[dataflow], {"m": m, "n": n, "k": k}
+    return [
+        Piece(rows=rows, cols=cols, stream=(0, size[axes.stream]), first=True, last=True)
+        for cols in pieces(size[axes.cols], chip.array.cols)
+        for rows in pieces(size[axes.rows], chip.array.rows)
+    ]
+
+
+def _tile(dataflow: str, piece: Piece, a: np.ndarray, b: np.ndarray, load_at: int, start: int) -> Tile:
+    """The words of a piece of a (m, k) @ b (k, n)."""
+    rows, cols, stream = (slice(*part) for part in (piece.rows, piece.cols, piece.stream))
+    if dataflow == "ws":
+        left, top = a[stream, rows], b[rows, cols]
+    elif dataflow == "is":
+        left, top = b[rows, stream].T, a[cols, rows].T
+    else:
+        left, top = a[rows, stream].T, b[stream, cols]
+    return Tile(
+        start=start,
+        load_at=load_at,
+        left=np.ascontiguousarray(left),
+        top=np.ascontiguousarray(top),
+        first=piece.first or dataflow != "os",
+        last=piece.last or dataflow != "os",
+    )
+
+
+def _accumulate(out: np.ndarray, dataflow: str, work: Sequence[Piece], results: Sequence[np.ndarray]) -> int:
+    """Add the arrays' sums, in the order in which they left, into `out` (m, n); return wraps."""
+    wraps = 0
+    ended = [p for p in work if dataflow != "os" or p.last]
+    for piece, block in zip(ended, results, strict=True):
+        cols, stream = slice(*piece.cols), slice(*piece.stream)
+        if dataflow == "os":
+            out[slice(*piece.rows), cols] = block
+            continue
+        place = out[stream, cols] if dataflow == "ws" else out[cols, stream]
+        place += block if dataflow == "ws" else block.T
+        if out.dtype == np.int64:
+            over = (place < -(2**31)) | (place >= 2**31)
+            wraps += int(over.sum())
+            place[over] = (place[over] + 2**31) % 2**32 - 2**31
+    return wraps
+
+
+def _engine(array: SteppedArray) -> str:
+    pe_clocks = array.clocks * array.array.rows * array.array.cols
+    integers_may_wrap = not array.is_float
+    return "stored" if integers_may_wrap or pe_clocks <= STORED_PE_CLOCKS else "streamed"
+
+
+def _arrays(step: GemmStep, chip: TpuChip, core: Core) -> dict[int, SteppedArray]:
+    """The core's arrays with the words that its feeders gave them: number of the array -> array."""
+    problem = core.problem
+    lhs, rhs = _operands(step, problem)
+    arrays = {}
+    for number, feeder in enumerate(core.feeders):
+        if not feeder.pieces:
+            continue
+        tiles = [
+            _tile(step.dataflow, piece, lhs[core.batch_of[block]], rhs[core.batch_of[block]], load, start)
+            for (block, piece), (load, start) in zip(feeder.pieces, feeder.placed, strict=True)
+        ]
+        arrays[number] = SteppedArray(chip.array, problem.lanes, step.dataflow == "os", tiles)
+    return arrays
+
+
+def _operands(step: GemmStep, problem: Problem) -> tuple[np.ndarray, np.ndarray]:
+    """Seeded operands of one share, as they enter the multipliers: (batch, m, k) and (batch, k, n)."""
+    shape: dict[str, Any] = {d: problem.size(d) for d in ("m", "n", "k", "batch")}
+    gemm = Gemm(**shape, dtype=step.multiplied)
+    lhs, rhs = seeded_inputs(gemm)
+    if lhs.dtype == np.float32:
+        return round_to(lhs, step.multiplied), round_to(rhs, step.multiplied)
+    return lhs.astype(np.int64), rhs.astype(np.int64)
+
+
+def _observe(arrays: dict[int, SteppedArray], core: Core) -> list[int]:
+    """Run the arrays; return the MACs of each. What they show must agree with what the feeders did."""
+    macs = []
+    for number, array in arrays.items():
+        seen = array.run(_engine(array))
+        assert seen.cycles == array.clocks, "words were in the array longer, or shorter, than they were fed"
+        macs.append(seen.macs)
+    return macs
+
+
+def _causes(core: Core, clocks: int) -> dict[str, int]:
+    """Cycles of the busiest array by cause; what latency costs is what a prompt memory saves."""
+    timing, feeder = core.problem.timing, core.feeders[0]
+    waits = dict(core.waits)
+    latency = clocks - Core(core.problem, core.plan, prompt=True).run()
+    drained = feeder.clear if timing.serial else feeder.end + timing.drain
+    waits["stall_dram"] += clocks - drained - latency
+    waits["stall_latency"] = latency
+    if timing.serial:
+        del waits["wait"]
+    else:
+        waits["drain" if timing.shift_out else "weight_load"] = waits.pop("wait")
+    rounds = len(feeder.pieces) if timing.serial else 1
+    for cause, cycles in timing.split_drain().items():
+        waits[cause] = waits.get(cause, 0) + rounds * cycles
+    return {cause: cycles for cause, cycles in waits.items() if cycles}
+
+
+def _moved(core: Core, share: Share) -> Bytes:
+    """Bytes that the ports of all cores with this share moved."""
+    table: dict[str, dict[str, Traffic]] = {}
+    for transfer in core.moved:
+        place = core.problem.operands[transfer.name].place
+        assert place is not None
+        amount = Traffic(write=transfer.bytes) if transfer.is_store else Traffic(read=transfer.bytes)
+        table = add_bytes(table, {place.level: {transfer.name: amount * share.cores}})
+    return table
+
+
+def _onchip(core: Core, share: Share) -> Bytes:
+    """Bytes between on-chip memory, arrays and accumulators, summed tile by tile."""
+    problem = core.problem
+    elements = dict.fromkeys(("lhs", "rhs", "sums"), 0)
+    for feeder in core.feeders:
+        for _, piece in feeder.pieces:
+            rows, cols, streamed = (stop - start for start, stop in (piece.rows, piece.cols, piece.stream))
+            left, top, sums = rows * streamed, rows * cols, cols * streamed
+            if problem.dataflow == "os":
+                top, sums = cols * streamed, rows * cols if piece.last else 0
+            elements[problem.streaming] += left
+            elements[problem.stationary] += top
+            elements["sums"] += sums
+    results = problem.batch * problem.m * problem.n
+    bits = {name: operand.bits for name, operand in problem.operands.items()}
+
+    def size(count: int, name: str) -> int:
+        return share.cores * (count * bits[name] // 8)
+
+    return {
+        "vmem": {
+            "lhs": Traffic(read=size(elements["lhs"], "lhs")),
+            "rhs": Traffic(read=size(elements["rhs"], "rhs")),
+            "out": Traffic(write=size(results, "out")),
+        },
+        "acc": {"psum": Traffic(size(elements["sums"], "psum"), size(elements["sums"], "psum"))},
+    }
