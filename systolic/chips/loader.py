@@ -190,11 +190,11 @@ def _draft_of(chip: TpuChip) -> _Draft:
 
 def _open(chip: object, folder: Path, chain: tuple[Path, ...] = ()) -> _Draft:
     """Draft of a catalogue name or of a file; a relative path starts in `folder`."""
-    if not isinstance(chip, (str, Path)):
+    name = os.fspath(chip) if isinstance(chip, (str, os.PathLike)) else None
+    if not isinstance(name, str):
         raise SystolicError(
             f"a chip must be a name, the path of a .toml file or a TpuChip, got {shown(chip)}"
         )
-    name = str(chip)
     if name in catalogue():
         path, label = _CATALOGUE / f"{name}.toml", name
     elif isinstance(chip, os.PathLike) or name.endswith(".toml") or "/" in name:
