@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from ..chips import Chip, catalogue, describe, load_chip
+from ..dtypes import DTYPES
 from ..errors import raise_if_any
 from ..quantity import format_bytes, format_count, format_hz, format_rate
 from .options import Debug, Overrides, parse_set
@@ -38,7 +39,8 @@ def _print_catalogue() -> None:
 
 
 def _facts(chip: Chip) -> tuple[str, ...]:
-    dram = chip.memory["dram"]
+    dram, native = chip.memory["dram"], chip.native_dtype
+    operation = "FLOP" if DTYPES[native].kind == "float" else "OP"
     return (
         chip.name,
         str(chip.cores),
@@ -46,7 +48,7 @@ def _facts(chip: Chip) -> tuple[str, ...]:
         f"{chip.array.rows}x{chip.array.cols} {chip.array.dataflow}",
         format_hz(chip.clock_hz),
         " ".join(chip.array.lanes),
-        f"{format_count(2 * chip.peak_macs_per_s(chip.native_dtype))}OP/s {chip.native_dtype}",
+        f"{format_count(2 * chip.peak_macs_per_s(native))}{operation}/s {native}",
         "unlimited" if dram.bytes is None else format_bytes(dram.bytes),
         "unlimited" if dram.bytes_per_s is None else format_rate(dram.bytes_per_s),
     )
