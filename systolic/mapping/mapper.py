@@ -15,9 +15,9 @@ import numpy as np
 
 from ..blocks.array import AXES
 from ..blocks.pipeline import TooSlow
-from .plan import DIMS, ORDERS, CoreSplit, Plan, Problem, array_work
+from .plan import DIMS, OPERAND_DIMS, ORDERS, CoreSplit, Plan, Problem, array_work
 from .schedule import Explained, explain, plan_outcome
-from .traffic import array_cycles, block_bytes, larger, max_store_cycles, onchip_bytes, port_totals
+from .traffic import array_cycles, block_bytes, larger, max_store_cycles, onchip_bytes, port_totals, visits
 
 SUBLANES = 8
 """Rows of a TPU vector register (Austin et al., How to Scale Your Model, 2025): the streamed side's grain."""
@@ -169,7 +169,7 @@ class _Table:
             ports = port_totals(problem, tile, order)
             for w, way in enumerate(ways):
                 keep = distinct & _legal(problem, tile, blocks, order, way)
-                bound = _lower_bound(problem, tile, blocks, ports, works[w], way)
+                bound = _lower_bound(problem, tile, blocks, ports, works[w], way, order)
                 index = ((number * len(ways) + w) * len(ORDERS) + o) * 2**24 + np.arange(len(tiles))
                 rows = np.stack([bound, dram, onchip[w], index], axis=1)[keep]
                 count = len(rows)
@@ -238,16 +238,15 @@ def _onchip_total(split: CoreSplit, tile: Any, way: tuple[int, int]) -> Any:
 
 
 def _lower_bound(
-    problem: Problem, tile: Any, blocks: Any, ports: Any, work: Any, way: tuple[int, int]
+    problem: Problem, tile: Any, blocks: Any, ports: Any, work: Any, way: tuple[int, int], order: str
 ) -> Any:
     """No plan is faster: neither than its port, nor than its first load, its arrays and its last store."""
     timing, batch = problem.timing, problem.batch
     first = _first_loads(problem, tile)
     last = {d: problem.size(d) - (blocks[d] - 1) * tile[d] for d in DIMS}
-    out = problem.operands["out"]
-    last_store = out.cycles(out.moved_bytes(last["m"], last["n"], problem.m, problem.n))
+    last_store = _block_cycles(problem, "out", last)
     drain = 0 if timing.serial else timing.drain
-    by_array = first + work + drain + last_store
+    by_array = first + work + drain + last_store + _store_stalls(problem, tile, blocks, last, way, order)
     moving = batch * (ports.load_cycles + ports.store_cycles)
     bound = np.maximum(by_array, moving)
     if problem.operands["lhs"].place and problem.operands["rhs"].place:
@@ -258,6 +257,42 @@ def _lower_bound(
     return bound
 
 
+def _store_stalls(
+    problem: Problem, tile: Any, blocks: Any, last: Any, way: tuple[int, int], order: str
+) -> Any:
+    """Least cycles that the arrays wait because a store stands in the queue before a load.
+
+    Between the end of block i and the begin of block i + 2 lie the drain of block i, its store, the loads of
+    block i + 2 and their latency; only block i + 1 runs meanwhile. Blocks that all store overlap in pairs.
+    """
+    timing = problem.timing
+    small = {d: np.minimum(tile[d], last[d]) for d in DIMS}
+    names = ("lhs", "rhs")
+    places = [problem.operands[n].place for n in names]
+    loads = [_block_cycles(problem, n, small) for n in names]
+    tiles, streamed, port = array_work(problem, way, tile)
+    pace = larger(timing.tile(streamed), port) if timing.serial else larger(streamed, port)
+    meanwhile = tiles * larger(pace, larger(timing.load, timing.shift_out))
+    stores = problem.batch * blocks["m"] * blocks["n"]
+    spaced = (blocks["k"] > 1) & (visits(order, blocks, "psum") == 1)
+    both = loads[0] + loads[1] if all(places) else 0 * loads[0]
+    either = np.minimum(loads[0], loads[1]) if all(places) else 0 * loads[0]
+    late = min(p.latency if p else 0 for p in places)
+    store = np.minimum(_block_cycles(problem, "out", small), _block_cycles(problem, "psum", small))
+    drain = 0 if timing.serial else timing.drain
+    wait = larger(drain + store + late + np.where(spaced, both, either) - meanwhile, 0) * (store > 0)
+    every = np.where(blocks["k"] > 1, stores * visits(order, blocks, "psum"), stores)
+    return np.where(spaced, stores - 1, (every - 1) // 2) * wait
+
+
+def _block_cycles(problem: Problem, name: str, side: Any) -> Any:
+    """Port cycles of one block of an operand with the given sides."""
+    operand = problem.operands[name]
+    rows, cols = OPERAND_DIMS["out" if name == "psum" else name]
+    size = operand.moved_bytes(side[rows], side[cols], problem.size(rows), problem.size(cols))
+    return operand.cycles(size)
+
+
 def _first_loads(problem: Problem, tile: Any) -> Any:
     """Cycles until the first word can enter the array."""
     arrivals: list[Any] = []
@@ -265,9 +300,7 @@ def _first_loads(problem: Problem, tile: Any) -> Any:
     for name in (problem.stationary, problem.streaming):
         operand = problem.operands[name]
         if operand.place is not None:
-            rows, cols = ("m", "k") if name == "lhs" else ("k", "n")
-            size = operand.moved_bytes(tile[rows], tile[cols], problem.size(rows), problem.size(cols))
-            port = port + operand.cycles(size)
+            port = port + _block_cycles(problem, name, tile)
             arrivals.append(port + operand.place.latency)
         else:
             arrivals.append(0)
