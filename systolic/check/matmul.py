@@ -93,16 +93,18 @@ def check_matmul(
     Raises
     ------
     SystolicError
-        If the mode is unknown, the formats are not covered, or no error bound exists for so many
-        roundings in the accumulator.
+        If the mode is unknown, there are not so many occurrences, the formats are not covered, or no
+        error bound exists for so many roundings in the accumulator.
     """
     if mode not in CHECK_MODES:
         raise SystolicError(f"check must be one of {', '.join(CHECK_MODES)}, off, got {mode!r}")
+    if occurrences is None:
+        occurrences = gemm.count if mode == "full" else 1
+    elif not 1 <= occurrences <= gemm.count:
+        raise SystolicError(f"occurrences must be from 1 to count ({gemm.count}), got {occurrences!r}")
     reference = _reference(gemm, precision)
     sample = sampled_rows(gemm, tile_edges, seed)
     rows = np.arange(gemm.m) if mode == "full" else sample
-    if occurrences is None:
-        occurrences = gemm.count if mode == "full" else 1
     watched = sample[np.linspace(0, sample.size - 1, min(sample.size, _FLOAT64_ROWS)).astype(int)]
 
     outcome = _Outcome(watched)

@@ -125,22 +125,19 @@ class Reference:
         assert self._bound is not None
         multiply = partial(jnp.matmul, preferred_element_type=jnp.float32, precision="highest")
         ref, size = multiply(lhs[0], rhs[0]), multiply(lhs[1], rhs[1])
-        there = jnp.asarray(got)
-        per_row, beyond = _compiled()["rows"](
-            ref, size, there, self._bound.factor, self._bound.floor, self._out
-        )
-        ratios = np.asarray(per_row)
-        at = np.unravel_index(int(ratios.argmax()), ratios.shape)
-        row = _compiled()["row"](
-            ref[at], size[at], there[at], self._bound.factor, self._bound.floor, self._out
-        )
-        return _worst_of_row(*(np.asarray(x) for x in row)), int(beyond)
+        bound = self._bound.factor, self._bound.floor, self._out
+        ratios, beyond = _compiled()["ratios"](ref, size, jnp.asarray(got), *bound)
+        at = np.unravel_index(int(np.asarray(ratios).argmax()), ratios.shape)
+        with np.errstate(all="ignore"):
+            row = _judge(np, np.asarray(ref)[at], np.asarray(size)[at], got[at], *bound)
+        return _worst_of_row(*row), int(beyond)
 
 
-def _worst_of_row(ratio: np.ndarray, error: np.ndarray, tolerance: np.ndarray) -> Worst:
+def _worst_of_row(ratio: np.ndarray, error: np.ndarray, tolerance: np.ndarray, miss: np.ndarray) -> Worst:
     i = int(ratio.argmax())
-    near = ratio[i] > 1 and error[i] <= tolerance[i]  # near enough, yet no result of any allowed sum
-    return Worst(float(ratio[i]), float(error[i]), 0.0 if near else float(tolerance[i]))
+    if ratio[i] > 1 and error[i] <= tolerance[i]:  # near enough, yet what no allowed sum rounds to
+        return Worst(float(ratio[i]), float(miss[i]), 0.0)
+    return Worst(float(ratio[i]), float(error[i]), float(tolerance[i]))
 
 
 @cache
@@ -150,73 +147,69 @@ def _compiled() -> dict[str, Any]:
 
     return {
         "operand": jax.jit(_operand, static_argnums=(1, 2)),
-        "rows": jax.jit(_rows, static_argnums=5),
-        "row": jax.jit(_judge, static_argnums=5),
+        "ratios": jax.jit(_ratios, static_argnums=5),
     }
 
 
 def _operand(x: Any, grid: Grid | None, dtype: str) -> tuple[Any, Any]:
     import jax.numpy as jnp
 
-    rounded = _round(x.astype(jnp.float32), grid).astype(dtype)
+    rounded = _round(jnp, x.astype(jnp.float32), grid).astype(dtype)
     return rounded, jnp.abs(rounded)
 
 
-def _rows(ref: Any, size: Any, got: Any, factor: Any, floor: Any, grid: Grid | None) -> tuple[Any, Any]:
-    """Worst ratio of each row, and the count of results beyond the range of their format."""
-    import jax.numpy as jnp
+def _ratios(ref: Any, size: Any, got: Any, factor: Any, floor: Any, grid: Grid | None) -> tuple[Any, Any]:
+    """Worst ratio of each row, and the count of results beyond the range of their format.
 
-    ratio = _judge(ref, size, got, factor, floor, grid)[0]
-    beyond = 0 if grid is None else jnp.sum(~jnp.isfinite(got))
-    return jnp.max(ratio, axis=-1), beyond
-
-
-def _judge(ref: Any, size: Any, got: Any, factor: Any, floor: Any, grid: Grid | None) -> tuple[Any, ...]:
-    """Ratio of error to tolerance, error and tolerance of each element.
-
-    The sum lies within ref +- slack, slack = factor size + floor. Since rounding is monotonic, the
-    result lies between these ends rounded to its format, and it must be a number of that format.
-    The tolerance is the slack plus half a unit in the last place of the result.
+    Looking for the worst element here as well (an argmax) would take ten times as long.
     """
     import jax.numpy as jnp
 
+    ratio = _judge(jnp, ref, size, got, factor, floor, grid)[0]
+    return jnp.max(ratio, axis=-1), 0 if grid is None else jnp.sum(~jnp.isfinite(got))
+
+
+def _judge(
+    xp: Any, ref: Any, size: Any, got: Any, factor: Any, floor: Any, grid: Grid | None
+) -> tuple[Any, ...]:
+    """Of each element: error over tolerance, error, tolerance, and distance to the nearest right result.
+
+    The sum lies within ref +- slack, slack = factor size + floor. Since rounding is monotonic, the
+    result lies between these ends rounded to its format, and it must be a number of that format.
+    The tolerance is the slack plus half a unit in the last place of the result. Where inf is right,
+    the error counts as 0. `xp` is numpy or jax.numpy.
+    """
     slack = factor * size + floor
-    low, high = _round(ref - slack, grid), _round(ref + slack, grid)
+    low, high = _round(xp, ref - slack, grid), _round(xp, ref + slack, grid)
     if grid is not None and not grid.has_inf:
-        got = jnp.where(jnp.isnan(got) & jnp.isinf(high), high, got)
-        got = jnp.where(jnp.isnan(got) & jnp.isinf(low), low, got)
-    right = (low <= got) & (got <= high) & (_round(got, grid) == got)
-    error = jnp.abs(got - ref)
-    farthest = jnp.abs(ref) + slack
+        got = xp.where(xp.isnan(got) & xp.isinf(high), high, got)
+        got = xp.where(xp.isnan(got) & xp.isinf(low), low, got)
+    nearest = xp.clip(_round(xp, got, grid), low, high)
+    right = nearest == got
+    error = xp.where(right & xp.isinf(got), 0.0, xp.abs(got - ref))
+    farthest = xp.abs(ref) + slack
     tolerance = slack + _EVALUATION * farthest
     if grid is not None:
-        tolerance += 0.5 * _unit(farthest, grid)[0]
-    ratio = jnp.where(jnp.isinf(got), 0.0, error / tolerance)
-    wrong = jnp.where(jnp.isnan(got), jnp.inf, jnp.where(ratio > 2, ratio, 2.0))
-    return jnp.where(right, jnp.minimum(ratio, 1.0), wrong), error, tolerance
+        tolerance += 0.5 * _unit(xp, farthest, grid)[0]
+    ratio = error / tolerance
+    wrong = xp.where(xp.isnan(got), xp.inf, xp.where(ratio > 2, ratio, 2.0))
+    return xp.where(right, xp.minimum(ratio, 1.0), wrong), error, tolerance, xp.abs(got - nearest)
 
 
-def _round(x: Any, grid: Grid | None) -> Any:
+def _round(xp: Any, x: Any, grid: Grid | None) -> Any:
     """Round float32 to a format's numbers, ties to even, subnormals kept, inf beyond its range."""
-    import jax.numpy as jnp
-    from jax import lax
-
     if grid is None:
         return x
-    unit, inverse = _unit(x, grid)
-    rounded = lax.round(x * inverse, lax.RoundingMethod.TO_NEAREST_EVEN) * unit
-    return jnp.where(jnp.abs(rounded) > grid.largest, jnp.copysign(jnp.inf, rounded), rounded)
+    unit, inverse = _unit(xp, x, grid)
+    rounded = xp.rint(x * inverse) * unit
+    return xp.where(xp.abs(rounded) > grid.largest, xp.copysign(xp.inf, rounded), rounded)
 
 
-def _unit(x: Any, grid: Grid) -> tuple[Any, Any]:
+def _unit(xp: Any, x: Any, grid: Grid) -> tuple[Any, Any]:
     """One unit in the last place of x in a format, a power of two, and its inverse.
 
     It is at least fp32's smallest normal number, since devices flush what is smaller to zero.
     """
-    import jax.numpy as jnp
-    from jax import lax
-
-    exponent = ((lax.bitcast_convert_type(x, jnp.int32) >> 23) & 0xFF) - 127
-    unit = jnp.clip(exponent, max(grid.emin, grid.precision - 127), 127) - (grid.precision - 1)
-    power = partial(lax.bitcast_convert_type, new_dtype=jnp.float32)
-    return power((127 + unit) << 23), power((127 - unit) << 23)
+    exponent = ((x.view(xp.int32) >> 23) & 0xFF) - 127
+    unit = xp.clip(exponent, max(grid.emin, grid.precision - 127), 127) - (grid.precision - 1)
+    return ((127 + unit) << 23).view(xp.float32), ((127 - unit) << 23).view(xp.float32)
