@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from ..chips.spec import Chip
 from ..quantity import format_count, format_seconds
-from ..result import Total
+from ..result import Total, is_matmul
 from .knobs import Rows
 from .progress import Progress
 
-PE_UPDATES_PER_SECOND = 10**9
+PE_UPDATES_PER_SECOND = 5 * 10**8
 """Stepped PEs per second of host time that estimates assume; benchmarks/ measures the real speed."""
 
 WORTH_ANNOUNCING_SECONDS = 10
@@ -20,18 +20,19 @@ def announce_stepping(chip: Chip, tiled: Rows, progress: Progress) -> None:
     Parameters
     ----------
     chip
-        Where it runs: every PE is stepped in every cycle.
+        Where it runs: every PE of the busiest core is stepped in every cycle of one occurrence.
     tiled
         The same run in tiled mode, which has the same cycles.
     progress
         Receives the line.
     """
-    cycles = sum(row.busy_cycles for row in tiled if row.array_macs)
-    updates = cycles * chip.pes
+    cycles = sum(row.busy_cycles // row.op.count for row in tiled if is_matmul(row))
+    pes = chip.pes // chip.cores
+    updates = cycles * pes
     seconds = updates / PE_UPDATES_PER_SECOND
     if seconds >= WORTH_ANNOUNCING_SECONDS:
         progress.announce(
-            f"stepping {cycles:,} cycles of {chip.pes:,} PEs on {chip.name} ({format_count(updates)} PE "
+            f"stepping {cycles:,} cycles of {pes:,} PEs on {chip.name} ({format_count(updates)} PE "
             f"updates) takes about {format_seconds(seconds)}; mode tiled gives the same "
             f"{Total(rows=tiled).cycles:,} cycles at once"
         )

@@ -217,32 +217,22 @@ def _mapping_table(chip: ChipReport) -> Table:
 
 
 def _check_table(chip: ChipReport) -> Table:
-    table = _table(
-        (
-            "op",
-            "result",
-            "compared\nelements",
-            "max error",
-            "tolerance",
-            "error vs\nfloat64",
-            "rows",
-            "device",
-        ),
-        left=2,
-    )
+    numbers = ("compared\nelements", "max error", "tolerance", "error vs\nfloat64")
+    table = _table(("op", "result", "mode", "device", *numbers, "rows"), left=4)
+    table.columns[-1].justify = "left"
     for row in chip.matmuls:
         if (check := row.check) is None:
             continue
-        result = "passed" if check.passed else "FAILED"
         table.add_row(
             row.name,
-            ", ".join([result, *_exceptions(check)]),
+            ", ".join(["passed" if check.passed else "FAILED", *_exceptions(check)]),
+            check.mode,
+            check.device,
             f"{check.compared:,}",
             f"{check.max_error:.3g}",
             "equality" if check.exact else f"{check.tolerance:.3g}",
             f"{check.error_vs_float64:.3g}",
-            f"{check.mode}: {check.rows}",
-            check.device,
+            check.rows,
             style=None if check.passed else "bold red",
         )
     return table

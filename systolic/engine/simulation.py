@@ -10,7 +10,7 @@ from typing import Any
 
 from ..chips import load_chip
 from ..chips.spec import DATAFLOWS, Chip
-from ..errors import SystolicError, raise_if_any
+from ..errors import SystolicError, raise_if_any, shown
 from ..machines.base import MODES, Mode, Options
 from ..mapping.plan import ORDERS
 from ..quantity import count_problem
@@ -105,7 +105,7 @@ def as_workload(work: Workload | Gemm | Sequence[Gemm]) -> Workload:
     gemms = (work,) if isinstance(work, Gemm) else work
     if not isinstance(gemms, (list, tuple)) or not all(isinstance(g, Gemm) for g in gemms):
         raise SystolicError(
-            f"workload must be a Workload, a Gemm or a list of Gemms, got {work!r:.80}; "
+            f"workload must be a Workload, a Gemm or a list of Gemms, got {shown(work)}; "
             "systolic.load_model(name) gives the workload of a model"
         )
     if not gemms:
@@ -131,7 +131,7 @@ def _with_precision(op: Op, precision: Any) -> Op:
 def _options(mode: Any, dataflow: Any, tile: Any, order: Any, precision: Any, check: Any) -> Options:
     """The user's choices; every wrong one is reported at once."""
     problems = [
-        f"{name} must be one of {', '.join(allowed)}, got {value!r}"
+        f"{name} must be one of {', '.join(allowed)}, got {shown(value)}"
         for name, value, allowed in (
             ("mode", mode, MODES),
             ("dataflow", DATAFLOWS[0] if dataflow is None else dataflow, DATAFLOWS),
@@ -144,7 +144,7 @@ def _options(mode: Any, dataflow: Any, tile: Any, order: Any, precision: Any, ch
     if tile is not None:
         sides = tuple(tile) if isinstance(tile, Sequence) else ()
         if len(sides) != 3 or any(count_problem("tile", side) for side in sides):
-            problems.append(f"tile must be three whole numbers > 0 (m, n, k), got {tile!r}")
+            problems.append(f"tile must be three whole numbers > 0 (m, n, k), got {shown(tile)}")
     raise_if_any(problems)
     return Options(mode=mode, dataflow=dataflow, tile=None if tile is None else tuple(tile), order=order)
 

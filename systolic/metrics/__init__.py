@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ..errors import SystolicError, did_you_mean
+from ..errors import SystolicError, did_you_mean, shown
 from .causes import BOUND_OF_CAUSE, CAUSES
 from .figures import FIGURES
 from .frame import FRAME
@@ -17,20 +17,36 @@ METRICS: dict[str, Metric] = {metric.name: metric for metric in (*FIGURES, *FRAM
 """Every metric by name, in the order in which ``systolic explain`` lists them."""
 
 
+_HEADS = {
+    "op": "name",
+    "time": "seconds",
+    "work": "macs",
+    "util": "utilization",
+    "mapped_util": "mapped_utilization",
+    "clock": "clock_hz",
+    "result": "passed",
+}
+"""Heads of printed columns that are shorter than the names of what stands below them."""
+
+
 def find(word: str) -> tuple[Metric, ...]:
-    """Metrics that `word` names: by name, by the last part of a name, or by JSON path.
+    """Metrics that `word` names: by name, by the head of a printed column, or by JSON path.
+
+    A word that is only the last part of a name (``bytes`` of ``fits.bytes``) finds that one as well.
 
     Raises
     ------
     SystolicError
         If there is none; the text suggests the closest name.
     """
+    plain = "_".join(word.lower().split())
+    name = _HEADS.get(plain, plain)
     found = tuple(
         metric
         for metric in METRICS.values()
-        if word in (metric.name, metric.name.rsplit(".")[-1])
-        or any(metric.stands_at(path) for path in (word, f"chips.{word}"))
+        if name in (metric.name, metric.name.rsplit(".")[-1])
+        or any(metric.stands_at(path) for path in (name, f"chips.{name}"))
     )
     if not found:
-        raise SystolicError(f"no metric is called {word!r}{did_you_mean(word, METRICS)}")
+        raise SystolicError(f"no metric is called {shown(word)}{did_you_mean(plain, METRICS)}")
     return found

@@ -93,6 +93,7 @@ _WORK = group(
 _RATES = [
     Metric("flop_per_s", "FLOP/s", "Average rate of the work that was asked for.", "2 * macs / seconds."),
     Metric("dram_bytes_per_s", "B/s", "Average rate of main memory.", "bytes.dram / seconds."),
+    Metric("speed", "1", "How many times faster than the first chip.", "Its seconds / seconds of this chip."),
     Metric("flop_per_byte", "FLOP/B", "Arithmetic intensity as run.", "2 * macs / bytes.dram."),
 ]
 _CAUSES = group(

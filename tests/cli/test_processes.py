@@ -64,30 +64,27 @@ def test_fresh_processes_give_the_same_bytes(tmp_path: Path) -> None:
 
 
 def test_interrupt_ends_in_one_line_and_leaves_nothing(tmp_path: Path) -> None:
-    target = tmp_path / "report.json"
-    run = subprocess.Popen(
-        [*SYSTOLIC, "run", "gpt2-xl", "--check", "full", "--json", str(target)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert run.stderr is not None
-    announced = run.stderr.readline()
+    command = [*SYSTOLIC, "run", "gpt2-xl", "--check", "full", "--json", str(tmp_path / "report.json")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
+        assert run.stderr is not None
+        try:
+            announced = run.stderr.readline()
+            run.send_signal(signal.SIGINT)
+            out, err = run.communicate(timeout=60)
+        finally:
+            run.kill()
     assert announced.startswith("systolic: check full of ")
-    run.send_signal(signal.SIGINT)
-    out, err = run.communicate(timeout=60)
     assert run.returncode == 130
     assert (out, err) == ("", "systolic: interrupted; nothing half-written was left\n")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_closed_pipe_is_no_error_worth_a_word() -> None:
-    run = subprocess.Popen([*SYSTOLIC, "explain"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    assert run.stdout is not None and run.stderr is not None
-    run.stdout.close()
-    assert run.stderr.read() == b""
-    assert run.wait(timeout=60) == 1
-    run.stderr.close()
+    with subprocess.Popen([*SYSTOLIC, "explain"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as run:
+        assert run.stdout is not None and run.stderr is not None
+        run.stdout.close()
+        assert run.stderr.read() == b""
+    assert run.returncode == 1
 
 
 def test_version_is_the_packages() -> None:

@@ -232,8 +232,21 @@ def test_each_definition_is_met_in_a_report_or_printed(corners: list[Report]) ->
             assert any(metric.stands_at(path) for path in met), metric.name
     assert "share" in text and "FLOP/s" in text and "FLOP/B" in text
     assert {name for name, metric in METRICS.items() if not metric.paths} == {
-        *("share", "flop_per_s", "dram_bytes_per_s", "flop_per_byte")
+        *("share", "flop_per_s", "dram_bytes_per_s", "flop_per_byte", "speed")
     }
+
+
+@pytest.mark.parametrize(
+    ("head", "name"),
+    [
+        ("time", "seconds"),
+        ("work", "macs"),
+        ("mapped util", "mapped_utilization"),
+        ("Max Error", "max_error"),
+    ],
+)
+def test_heads_of_columns_find_their_metric(head: str, name: str) -> None:
+    assert [metric.name for metric in find(head)] == [name]
 
 
 def test_each_definition_can_be_found_and_says_something() -> None:

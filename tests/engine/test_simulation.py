@@ -7,6 +7,7 @@ import dataclasses
 import pytest
 
 from systolic import Gemm, SystolicError, VectorOp, Workload, load_chip, load_model, simulate
+from systolic.engine.progress import Silent
 
 TINY = Gemm(m=4, n=4, k=4, dtype="fp32", name="tiny")
 
@@ -154,6 +155,34 @@ def test_a_knob_without_which_nothing_runs_is_said_so() -> None:
     (note,) = (note for note in chip.notes if note.startswith("array.lanes.fp16"))
     assert "nothing to compare with, as without it" in note
     assert "fp16 must be one that the chip multiplies" in note
+
+
+def test_long_stepping_announces_itself_and_the_cheaper_way() -> None:
+    """Announced before any clock is stepped: the interrupt comes from the announcement itself."""
+
+    class Stop(Silent):
+        def announce(self, line: str) -> None:
+            lines.append(line)
+            raise KeyboardInterrupt
+
+    lines: list[str] = []
+    with pytest.raises(KeyboardInterrupt):
+        simulate(Gemm(m=8192, n=8192, k=8192), mode="stepped", progress=Stop())
+    tiled = cycles(Gemm(m=8192, n=8192, k=8192))
+    assert lines[0].startswith(f"stepping {tiled:,} cycles of 65,536 PEs on tpu-v4")
+    assert lines[0].endswith(f"mode tiled gives the same {tiled:,} cycles at once")
+
+
+@pytest.mark.parametrize("dataflow", ["ws", "os", "is"])
+def test_stepped_tiled_and_bound_say_what_they_are_and_agree(dataflow: str) -> None:
+    """Without memory limits all three have the same cycles."""
+    gemm = Gemm(m=9, n=7, k=10, dtype="fp32")
+    found = {
+        mode: simulate(gemm, on="teaching-4x4", dataflow=dataflow, mode=mode).chips[0].totals
+        for mode in ("stepped", "tiled", "bound")
+    }
+    assert [total.source for total in found.values()] == ["stepped", "tiled", "bound"]
+    assert len({total.cycles for total in found.values()}) == 1
 
 
 def test_what_the_workload_and_the_chip_have_to_say_stands_in_the_notes() -> None:
