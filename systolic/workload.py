@@ -278,7 +278,7 @@ class Workload:
 
     @property
     def kv_cache_bytes(self) -> int:
-        """Bytes of the KV cache of the whole model and batch at `kv_len`, in the format in which it is read."""
+        """Bytes of the KV cache of the whole model and batch at `kv_len`, in the format that is read."""
         read = next((g.rhs_dtype for g in self.gemms if g.rhs_kind == "kv_cache"), None)
         return dtypes.bytes_of(self.kv_cache_elements, read or self.dtype or "bf16")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 from ..chips.spec import Array
@@ -87,7 +88,7 @@ class Timing:
         """Cycles of a run of tiles that stream `streamed` cycles each, with memory never in the way."""
         if self.serial:
             return sum(self.tile(s) for s in streamed)
-        gaps = sum(self.gap(s, after) for s, after in zip(streamed, streamed[1:], strict=False))
+        gaps = sum(self.gap(s, after) for s, after in pairwise(streamed))
         return self.load + sum(streamed) + gaps + self.drain
 
     def uniform_run(self, tiles: int, streamed: int) -> int:

@@ -77,7 +77,15 @@ class State(NamedTuple):
 
     def later(self, cycles: int) -> State:
         """The same state, `cycles` later."""
-        return State(*(t + cycles for t in self[:-1]), self.pending)
+        return State(
+            self.port + cycles,
+            self.start + cycles,
+            self.end + cycles,
+            self.clear + cycles,
+            self.before + cycles,
+            self.ready + cycles,
+            self.pending,
+        )
 
 
 _PRELOAD, _COMPUTE, _WAIT, _ONCHIP, _STALL, _SERIAL_TILES = range(6)

@@ -1,7 +1,7 @@
 """An array stepped register by register: the words at its edges, its state at any clock, what leaves it.
 
-Two engines run on the same words. ``stored`` keeps every register of every PE; ``streamed`` keeps what adds up
-and reads the rest from the streams. Neither sees a shape: both see words, and both count.
+Two engines run on the same words. ``stored`` keeps every register of every PE; ``streamed`` keeps what adds
+up and reads the rest from the streams. Neither sees a shape: both see words, and both count.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 from ..chips.spec import Array
 from ..kernels import output_stationary, stationary, streamed
 from ..kernels.stationary import CLOCKS, LAST, LAST_BUSY, MACS, REAL, SLOTS, SWAP, TOKEN, WRAPS
+from .array import folds
 
 WINDOW = 2048
 """Clocks whose edge words are built at once: bounds the memory of a long run."""
@@ -89,7 +90,7 @@ class SteppedArray:
         self.clocks = max(t.start + self._fed(t) - 1 + self.skew + shift_out for t in tiles)
 
     def _fed(self, tile: Tile) -> int:
-        return -(-tile.left.shape[0] // self.lanes)
+        return folds(tile.left.shape[0], self.lanes)
 
     def run(self, engine: str = "streamed") -> Stepped:
         """Run all tiles with the ``streamed`` or the ``stored`` engine."""
@@ -112,7 +113,7 @@ class SteppedArray:
 
     def state_at(self, clock: int) -> dict[str, np.ndarray]:
         """The registers after clock edge `clock`; 0 is reset. See :meth:`states`."""
-        if not 0 <= clock:
+        if not clock >= 0:
             raise ValueError(f"clock must be >= 0, got {clock}")
         registers = self._registers()
         counts = np.zeros(6, np.int64)
@@ -138,10 +139,8 @@ class SteppedArray:
                 marks[:lanes] |= SWAP
             if tile.last:
                 marks[-lanes:] |= LAST
-            padded, marks = padded.reshape(fed, lanes, rows), marks.reshape(fed, lanes, rows)
-            for r in range(rows):
-                _paste(words[:, :, r], padded[:, :, r], tile.start + r - begin)
-                _paste(flags[:, :, r], marks[:, :, r], tile.start + r - begin)
+            _paste_skewed(words, padded.reshape(fed, lanes, rows), tile.start - begin)
+            _paste_skewed(flags, marks.reshape(fed, lanes, rows), tile.start - begin)
         return words, flags
 
     def _top_words(self, begin: int, end: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -179,10 +178,8 @@ class SteppedArray:
             marks = np.full((fed * lanes, cols), TOKEN, np.uint8)
             padded[:length, :used] = tile.top
             marks[:length, :used] |= REAL
-            padded, marks = padded.reshape(fed, lanes, cols), marks.reshape(fed, lanes, cols)
-            for c in range(cols):
-                _paste(words[:, :, c], padded[:, :, c], tile.start + c - begin)
-                _paste(flags[:, :, c], marks[:, :, c], tile.start + c - begin)
+            _paste_skewed(words, padded.reshape(fed, lanes, cols), tile.start - begin)
+            _paste_skewed(flags, marks.reshape(fed, lanes, cols), tile.start - begin)
         return words, flags
 
     def _release_lines(self, begin: int, end: int) -> np.ndarray:
@@ -251,7 +248,7 @@ class SteppedArray:
             bottom, full = np.zeros((end - begin, cols), number), np.zeros((end - begin, cols), np.uint8)
             output_stationary.step_output_stationary(
                 left, left_flags, top.astype(number, copy=False), top_flags, self._release_lines(begin, end),
-                *registers.values(), bottom, full, counts, acc,
+                **registers, bottom=bottom, bottom_full=full, counts=counts, acc=acc,
             )  # fmt: skip
             return bottom, full
         top, top_flags, hops = self._top_words(begin, end)
@@ -259,7 +256,7 @@ class SteppedArray:
         bottom_flags = np.zeros(bottom.shape, np.uint8)
         stationary.step_stationary(
             left, left_flags, top.astype(number, copy=False), top_flags, hops,
-            *registers.values(), bottom, bottom_flags, counts, acc,
+            **registers, bottom=bottom, bottom_flags=bottom_flags, counts=counts, acc=acc,
         )  # fmt: skip
         return bottom, bottom_flags
 
@@ -274,13 +271,19 @@ class SteppedArray:
         assert counts[CLOCKS] == self.clocks + 1
         collect = self._collect_shifted if self.output_stationary else self._collect_fallen
         return Stepped(
-            int(counts[LAST_BUSY]), int(counts[MACS]), int(counts[SLOTS]), int(counts[WRAPS]), collect(bottom, flags)
+            int(counts[LAST_BUSY]),
+            int(counts[MACS]),
+            int(counts[SLOTS]),
+            int(counts[WRAPS]),
+            collect(bottom, flags),
         )
 
     def _collect_fallen(self, bottom: np.ndarray, flags: np.ndarray) -> list[np.ndarray]:
         """Sums in the order in which each column gave them, tile by tile."""
         lanes, cols = self.lanes, self.array.cols
-        columns = [[bottom[flags[:, lane, c] & TOKEN != 0, lane, c] for c in range(cols)] for lane in range(lanes)]
+        columns = [
+            [bottom[flags[:, lane, c] & TOKEN != 0, lane, c] for c in range(cols)] for lane in range(lanes)
+        ]
         results, given = [], 0
         for tile in self.tiles:
             fed = self._fed(tile)
@@ -358,14 +361,16 @@ class SteppedArray:
             )  # fmt: skip
         ends = [t for t in self.tiles if t.last]
         results = [
-            np.ascontiguousarray(block[: t.left.shape[1], : t.top.shape[1]]) for block, t in zip(finished, ends, strict=True)
+            np.ascontiguousarray(block[: t.left.shape[1], : t.top.shape[1]])
+            for block, t in zip(finished, ends, strict=True)
         ]
         macs = sum(t.left.shape[0] * t.left.shape[1] * t.top.shape[1] for t in self.tiles)
         return Stepped(self.clocks, macs, None, None, results)
 
 
-def _paste(target: np.ndarray, words: np.ndarray, at: int) -> None:
-    """Write `words` into `target` from index `at`, as far as they overlap."""
-    low, high = max(0, at), min(len(target), at + len(words))
-    if low < high:
-        target[low:high] = words[low - at : high - at]
+def _paste_skewed(target: np.ndarray, words: np.ndarray, at: int) -> None:
+    """Write words (clocks, lanes, places) into `target` from clock `at`, each place one clock later."""
+    for place in range(words.shape[2]):
+        low, high = max(0, at + place), min(len(target), at + place + len(words))
+        if low < high:
+            target[low:high, :, place] = words[low - at - place : high - at - place, :, place]

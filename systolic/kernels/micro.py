@@ -48,7 +48,11 @@ def _emit_block(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     rows = _row_pointers(builder, a, args[1], index)
     zero = ir.Constant(vector, [0.0 if is_float else 0] * LANES)
 
-    entry, loop, done = builder.block, builder.append_basic_block("chain"), builder.append_basic_block("store")
+    entry, loop, done = (
+        builder.block,
+        builder.append_basic_block("chain"),
+        builder.append_basic_block("store"),
+    )
     builder.branch(loop)
     builder.position_at_end(loop)
     k = builder.phi(index)
@@ -56,7 +60,10 @@ def _emit_block(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     sums = [[builder.phi(vector) for _ in range(VECTORS)] for _ in range(ROWS)]
     offset = builder.mul(builder.sub(k, args[2]), ir.Constant(index, COLS))
     words = [
-        builder.load(_vector_at(builder, panel.data, builder.add(offset, ir.Constant(index, v * LANES)), vector), align=4)
+        builder.load(
+            _vector_at(builder, panel.data, builder.add(offset, ir.Constant(index, v * LANES)), vector),
+            align=4,
+        )
         for v in range(VECTORS)
     ]
     after = []
@@ -102,7 +109,9 @@ def _splat(builder: Any, scalar: Any, vector: Any) -> Any:
     return builder.shuffle_vector(first, undefined, lanes)
 
 
-def _plain_mac_row(out: Any, to: int, psum: Any, at: int, a: Any, a_at: int, w: Any, w_at: int, n: int) -> None:
+def _plain_mac_row(
+    out: Any, to: int, psum: Any, at: int, a: Any, a_at: int, w: Any, w_at: int, n: int
+) -> None:
     """Twin of :func:`mac_row` without vectors."""
     out[to : to + n] = psum[at : at + n] + a[a_at : a_at + n] * w[w_at : w_at + n]
 
@@ -143,7 +152,8 @@ def _emit_mac_row(context: Any, builder: Any, signature: Any, args: Any) -> Any:
 
 mac_row = _plain_mac_row if numba.config.DISABLE_JIT else _llvm_mac_row
 """mac_row(out, to, psum, at, a, a_at, w, w_at, n): out[to + c] = psum[at + c] + a[a_at + c] * w[w_at + c] for
-c < n, on flat float32, int32 or int64 arrays; `out` must not overlap what is read, unless it is the same words.
+c < n, on flat float32, int32 or int64 arrays; `out` must not overlap what is read, unless it is the same
+words.
 """
 
 block = _plain_block if numba.config.DISABLE_JIT else _llvm_block
@@ -152,4 +162,3 @@ a[i + r, k] * panel[k - k0, :], for ROWS rows r; rows past the end of `a` repeat
 
 a is (m, k), panel (>= k1 - k0, COLS), tile (ROWS, COLS), all C-contiguous float32 or int32; k1 > k0.
 """
-

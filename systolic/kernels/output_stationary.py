@@ -1,10 +1,10 @@
 """An output-stationary array stepped clock by clock, every register of every PE stored.
 
 Registers of PE (r, c): `act` and `flags` for each lane (from the left), `weight` and `weight_flags` for each
-lane (from above), `psum`, and `shadow`, a finished sum on its way out. A SWAP flag on the activation starts a new
-sum; the lanes add one after the other, so that a sum is one chain; a LAST flag copies the finished sum to the
-shadow, where it is held. A pulse on a column's release line lets go of all sums held there; each then moves down
-one row per clock until it leaves below, while sums that are held later stay.
+lane (from above), `psum`, and `shadow`, a finished sum on its way out. A SWAP flag on the activation starts
+a new sum; the lanes add one after the other, so that a sum is one chain; a LAST flag copies the finished
+sum to the shadow, where it is held. A pulse on a column's release line lets go of all sums held there; each
+then moves down one row per clock until it leaves below, while sums that are held later stay.
 """
 
 from __future__ import annotations
@@ -92,7 +92,9 @@ def step_output_stationary(
                     flags[lane, r, c + 1] = row_flags[c]
                 for c in range(cols):
                     weight[lane, r, c] = weight[lane, r - 1, c] if r > 0 else top[t, lane, c]
-                    weight_flags[lane, r, c] = weight_flags[lane, r - 1, c] if r > 0 else top_flags[t, lane, c]
+                    weight_flags[lane, r, c] = (
+                        weight_flags[lane, r - 1, c] if r > 0 else top_flags[t, lane, c]
+                    )
             macs = 0
             slots = 0
             wraps = 0

@@ -3,11 +3,11 @@
 Input stationary is the same array with its operands exchanged. The array sees the words at its edges and its
 registers, and nothing else: no shape, no tile.
 
-Registers of PE (r, c): `act` and `flags` for each lane, `weight`, `shadow`, `psum` for each lane, and `moving`
-words of weights on their way down, one for each row of weights that enters per clock. On each clock a PE takes
-the activation of its left neighbour; a SWAP flag on it makes the shadow weight the live one; it multiplies,
-rounds, adds the psum of the PE above, rounds. A moving weight falls one row per clock, counts its hops down,
-and lands in the shadow of the row where none is left.
+Registers of PE (r, c): `act` and `flags` for each lane, `weight`, `shadow`, `psum` for each lane, and
+`moving` words of weights on their way down, one for each row of weights that enters per clock. On each
+clock a PE takes the activation of its left neighbour; a SWAP flag on it makes the shadow weight the live
+one; it multiplies, rounds, adds the psum of the PE above, rounds. A moving weight falls one row per clock,
+counts its hops down, and lands in the shadow of the row where none is left.
 """
 
 from __future__ import annotations
@@ -105,11 +105,22 @@ def step_stationary(
                 else:
                     counts[SLOTS] += _count(flags[lane, r], flags[lane, r], TOKEN)
                     above = psum[lane, r - 1] if r > 0 else zeros
-                    _masked_row(flags[lane, r], act[lane, r], weight[r], weight_real[r], above, zeros[0], psum[lane, r])
+                    _masked_row(
+                        flags[lane, r],
+                        act[lane, r],
+                        weight[r],
+                        weight_real[r],
+                        above,
+                        zeros[0],
+                        psum[lane, r],
+                    )
                 if span != 0:
                     counts[WRAPS] += _wrap(psum[lane, r], low, high, span)
         busy = counts[SLOTS] > slots_before
-        busy = _fall(t, top, top_flags, top_hops, shadow, shadow_real, moving, moving_flags, moving_hops, counts) or busy
+        busy = (
+            _fall(t, top, top_flags, top_hops, shadow, shadow_real, moving, moving_flags, moving_hops, counts)
+            or busy
+        )
         for lane in range(lanes):
             for c in range(cols):
                 bottom[t, lane, c] = psum[lane, rows - 1, c]
@@ -125,7 +136,7 @@ def _any(flags: Any, flag: int) -> bool:
     seen = np.uint8(0)
     for c in range(flags.size):
         seen |= flags[c]
-    return (seen & flag) != 0
+    return bool(seen & flag)
 
 
 @kernel
@@ -138,7 +149,9 @@ def _count(flags: Any, others: Any, flag: int) -> int:
 
 
 @kernel
-def _masked_row(flags: Any, act: Any, weight: Any, weight_real: Any, above: Any, zero: Any, psum: Any) -> None:
+def _masked_row(
+    flags: Any, act: Any, weight: Any, weight_real: Any, above: Any, zero: Any, psum: Any
+) -> None:
     """One row: psum = above, plus the product where both words are operands; 0 where there is no word."""
     for c in range(psum.size):
         total = above[c] + act[c] * weight[c]

@@ -1,8 +1,8 @@
 """The same arrays at speed: a register that only passes a word on is a view of the word's stream.
 
-An activation in column c is the word that entered c clocks ago, a word of the stationary operand in row r the one
-that entered r clocks ago. What adds up is stored: `psum`, and the live `weight`, which changes along a diagonal as
-the swap passes. These kernels do not count wraps; integer sums must fit.
+An activation in column c is the word that entered c clocks ago, a word of the stationary operand in row r
+the one that entered r clocks ago. What adds up is stored: `psum`, and the live `weight`, which changes
+along a diagonal as the swap passes. These kernels do not count wraps; integer sums must fit.
 """
 
 from __future__ import annotations

@@ -126,7 +126,10 @@ class Share:
 
 @dataclass(frozen=True, kw_only=True)
 class CoreSplit:
-    """A matmul over cores: along `dim` (``batch``, ``m``, ``n`` or ``""`` for one core), busiest share first."""
+    """A matmul over cores, busiest share first.
+
+    `dim` says along what it is cut: ``batch``, ``m``, ``n``, or ``""`` for one core.
+    """
 
     dim: str
     shares: tuple[Share, ...]
@@ -162,15 +165,16 @@ class Plan:
 
 
 def array_work(problem: Problem, split: tuple[int, int], size: Mapping[str, Any]) -> tuple[Any, Any, Any]:
-    """(tiles, cycles streamed per tile, cycles of the on-chip port per tile) of the busiest array for one block.
+    """What the busiest array does for one block: (tiles, cycles streamed, cycles of the on-chip port).
 
-    `size` maps each dimension to the block's sides (ints or integer arrays).
+    Both cycles are per tile. `size` maps each dimension to the block's sides (ints or integer arrays).
     """
     axes = AXES[problem.dataflow]
     timing = problem.timing
     across, along = split
     row_tiles = -(-size[axes.rows] // timing.rows)
-    col_tiles = -(-(-(-size[axes.cols] // timing.cols)) // across)
+    col_tiles = -(-size[axes.cols] // timing.cols)
+    col_tiles = -(-col_tiles // across)
     if problem.dataflow == "os":
         row_tiles = -(-row_tiles // along)
         streamed_rows = size[axes.stream]

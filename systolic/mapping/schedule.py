@@ -36,15 +36,12 @@ def loop_counts(problem: Problem, plan: Plan) -> tuple[int, ...]:
 def block_at(problem: Problem, plan: Plan, index: Index) -> Block:
     """The block at an index of (batch, loops in plan order).
 
-    Depends on each index only through whether it is the first, the last, or neither.
+    Depends on each index only through whether it is the first, the last, or neither. A batch element starts
+    with blocks of its own.
     """
-    counts = loop_counts(problem, plan)
     at = dict(zip(plan.order, index[1:], strict=True))
-    of = dict(zip(plan.order, counts[1:], strict=True))
-    size = {
-        d: min(plan.tile[d], problem.size(d) - at[d] * plan.tile[d]) if at[d] == of[d] - 1 else plan.tile[d]
-        for d in DIMS
-    }
+    of = {d: plan.blocks(problem, d) for d in DIMS}
+    size = {d: min(plan.tile[d], problem.size(d) - at[d] * plan.tile[d]) for d in DIMS}
     entered = _changed(plan.order, index, of, first=True)
     left = _changed(plan.order, index, of, first=False)
     names = [problem.stationary, problem.streaming]
@@ -52,9 +49,7 @@ def block_at(problem: Problem, plan: Plan, index: Index) -> Block:
     arrives = bool(entered & {"batch", "m", "n"})
     if arrives and at["k"] > 0:
         loads.append("psum")
-    moves = tuple(
-        Move(n, _moved(problem, n, size)) for n in loads if problem.operands[n].place is not None
-    )
+    moves = tuple(Move(n, _moved(problem, n, size)) for n in loads if problem.operands[n].place is not None)
     store = None
     if left & {"batch", "m", "n"}:
         name = "out" if at["k"] == of["k"] - 1 else "psum"

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ..blocks.array import AXES
-from .plan import DIMS, OPERAND_DIMS, Operand, Problem, array_work
+from .plan import DIMS, OPERAND_DIMS, Problem, array_work
 
 
 class Sums(NamedTuple):
@@ -61,17 +61,25 @@ class PortTotals(NamedTuple):
     store_cycles: Any
 
 
-def port_totals(problem: Problem, tile: Mapping[str, Any], order: str) -> PortTotals:
-    """What a plan moves through memory ports for one batch element."""
+def all_once(problem: Problem, tile: Mapping[str, Any]) -> dict[str, Sums]:
+    """:func:`once` for each operand."""
+    return {name: once(problem, name, tile) for name in problem.operands}
+
+
+def port_totals(
+    problem: Problem, tile: Mapping[str, Any], order: str, each: Mapping[str, Sums] | None = None
+) -> PortTotals:
+    """What a plan moves through memory ports for one batch element; `each` is what `all_once` gave before."""
     blocks = {d: -(-problem.size(d) // tile[d]) for d in DIMS}
+    each = each or all_once(problem, tile)
     moved: dict[tuple[str, str], Any] = {}
     loads: Any = 0
     for name in ("lhs", "rhs"):
-        sums, times = once(problem, name, tile), visits(order, blocks, name)
+        sums, times = each[name], visits(order, blocks, name)
         moved[name, "read"] = times * sums.bytes
         loads = loads + times * sums.cycles
     spills = visits(order, blocks, "psum") - 1
-    psum, out = once(problem, "psum", tile), once(problem, "out", tile)
+    psum, out = each["psum"], each["out"]
     moved["psum", "read"] = moved["psum", "write"] = spills * psum.bytes
     moved["out", "write"] = out.bytes
     return PortTotals(moved, loads + spills * psum.cycles, out.cycles + spills * psum.cycles)
@@ -140,7 +148,9 @@ def larger(a: Any, b: Any) -> Any:
     return a + (b > a) * (b - a)
 
 
-def onchip_bytes(problem: Problem, tile: Mapping[str, Any], split: tuple[int, int]) -> dict[tuple[str, str, str], Any]:
+def onchip_bytes(
+    problem: Problem, tile: Mapping[str, Any], split: tuple[int, int]
+) -> dict[tuple[str, str, str], Any]:
     """Bytes through the on-chip memory and the accumulators for one batch element, by (level, operand, way).
 
     Each array reads its own copy: a streamed row once for each tile that it passes, a stationary tile once
@@ -156,8 +166,10 @@ def onchip_bytes(problem: Problem, tile: Mapping[str, Any], split: tuple[int, in
     else:
         loads = _parts(problem.size(axes.stream), tile[axes.stream], split[1])
         reads = {
-            problem.streaming: across * ops[problem.streaming].packed_bytes(*_shape(problem, problem.streaming)),
-            problem.stationary: loads * ops[problem.stationary].packed_bytes(*_shape(problem, problem.stationary)),
+            problem.streaming: across
+            * ops[problem.streaming].packed_bytes(*_shape(problem, problem.streaming)),
+            problem.stationary: loads
+            * ops[problem.stationary].packed_bytes(*_shape(problem, problem.stationary)),
         }
         rounds = down
     sums = ops["psum"].packed_bytes(m, n)
@@ -190,12 +202,9 @@ def _parts(length: int, tile: Any, ways: int) -> Any:
     return total
 
 
-def max_store_cycles(problem: Problem, tile: Mapping[str, Any]) -> Any:
-    """Most port cycles that one store of a full block can take."""
-    longest: Any = 0
-    for name in ("out", "psum"):
-        operand: Operand = problem.operands[name]
-        size = operand.moved_bytes(tile["m"], tile["n"], problem.m, problem.n)
-        cycles = operand.cycles(size)
-        longest = larger(longest, cycles)
-    return longest
+def block_cycles(problem: Problem, name: str, side: Mapping[str, Any]) -> Any:
+    """Port cycles of one block of an operand with the given sides."""
+    operand = problem.operands[name]
+    rows, cols = OPERAND_DIMS["out" if name == "psum" else name]
+    size = operand.moved_bytes(side[rows], side[cols], problem.size(rows), problem.size(cols))
+    return operand.cycles(size)

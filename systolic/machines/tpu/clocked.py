@@ -1,7 +1,7 @@
 """One core clocked cycle by cycle: its memory port and the feeders of its arrays.
 
-Independent of the block pipeline's recurrence and of the closed forms: here a transfer is bytes that move in each
-clock, and a tile starts at the first clock at which what it needs is there.
+Independent of the block pipeline's recurrence and of the closed forms: here a transfer is bytes that move
+in each clock, and a tile starts at the first clock at which what it needs is there.
 """
 
 from __future__ import annotations
@@ -62,7 +62,9 @@ def block_pieces(problem: Problem, plan: Plan, block: Block, origin: dict[str, i
         row_groups = _dealt(rows, along)
     else:
         share = folds(block.size[axes.stream], along)
-        streams = [(low[axes.stream] + a, low[axes.stream] + b) for a, b in pieces(block.size[axes.stream], share)]
+        streams = [
+            (low[axes.stream] + a, low[axes.stream] + b) for a, b in pieces(block.size[axes.stream], share)
+        ]
         row_groups = [rows]
     ends_k = low["k"] + block.size["k"] == problem.k
     arrays: list[list[Piece]] = []
@@ -109,7 +111,9 @@ class Core:
         for index in indices(problem, plan):
             self._add(index)
         self._order_transfers()
-        self.left = [sum(1 for f in self.feeders for b, _ in f.pieces if b == i) for i in range(len(self.blocks))]
+        self.left = [
+            sum(1 for f in self.feeders for b, _ in f.pieces if b == i) for i in range(len(self.blocks))
+        ]
         self.fed = [0] * len(self.blocks)
         self.out = [0] * len(self.blocks)
         self.arrivals: dict[tuple[int, str], int] = {}
@@ -206,7 +210,9 @@ class Core:
         if elapsed < max(feeder.end, feeder.clear):
             return
         if problem.dataflow == "os":
-            finishes_late_enough = feeder.start < 0 or not piece.first or elapsed + streamed >= feeder.end + timing.shift_out
+            finishes_late_enough = (
+                feeder.start < 0 or not piece.first or elapsed + streamed >= feeder.end + timing.shift_out
+            )
             if finishes_late_enough and self._here(number, (problem.stationary, *rest), elapsed):
                 self._place(feeder, elapsed, elapsed, streamed)
             return

@@ -15,8 +15,8 @@ def compose(steps: Sequence[Step], results: Sequence[Result], chip: TpuChip) -> 
 
     A fused vector op works on a matmul's results while the next ones leave the array, and reads what else it
     needs beside the matmul's own transfers: it takes elapsed cycles only beyond what the vector unit, and the
-    memory port, have left of the matmul's time, shared by all ops fused into it. Everything else runs one after
-    the other, each op from cold: no operand of an op is loaded before the op begins.
+    memory port, have left of the matmul's time, shared by all ops fused into it. Everything else runs one
+    after the other, each op from cold: no operand of an op is loaded before the op begins.
     """
     rows: list[Result] = []
     room: dict[str, _Room] = {}

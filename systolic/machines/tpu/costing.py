@@ -8,14 +8,15 @@ from ...blocks.array import AXES, Timing, folds
 from ...blocks.pipeline import Stage, run_nest
 from ...chips.spec import TpuChip
 from ...mapping.plan import DIMS, CoreSplit, Plan, Problem, array_work
-from ...mapping.mapper import array_splits
+from ...mapping.space import array_splits
 from ...mapping.traffic import onchip_bytes, port_totals, sides
 from ...result import Bytes, Result, Traffic, add_bytes
 from .lowering import GemmStep, Step, VectorStep, capacity, precision
 
 VECTOR_BLOCKS = 16
 """A vector op works on blocks of 1/16 of the on-chip memory, so that two blocks in and two out leave most of
-it to whatever else lies there. A choice, not a measurement: it sets only the exposed first load and last store."""
+it to whatever else lies there. A choice, not a measurement: it sets only the exposed first load and last
+store."""
 
 
 def cost(step: Step, chip: TpuChip, record: Any = None) -> Result:
@@ -139,8 +140,12 @@ def _slots(split: CoreSplit, plan: Plan) -> tuple[int, int, int]:
         problem = share.problem
         axes, timing = AXES[problem.dataflow], problem.timing
         length = {d: problem.size(d) for d in DIMS}
-        row_tiles = sum(c * folds(s, timing.rows) for c, s in sides(length[axes.rows], plan.tile[axes.rows]) if c)
-        col_tiles = sum(c * folds(s, timing.cols) for c, s in sides(length[axes.cols], plan.tile[axes.cols]) if c)
+        row_tiles = sum(
+            c * folds(s, timing.rows) for c, s in sides(length[axes.rows], plan.tile[axes.rows]) if c
+        )
+        col_tiles = sum(
+            c * folds(s, timing.cols) for c, s in sides(length[axes.cols], plan.tile[axes.cols]) if c
+        )
         streamed = _streamed_slots(problem, plan)
         times = share.cores * problem.batch
         slots += times * row_tiles * col_tiles * timing.rows * timing.cols * streamed

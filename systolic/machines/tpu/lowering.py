@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from math import gcd
 
 from ... import dtypes
-from ...blocks.array import AXES, Timing, pieces
+from ...blocks.array import AXES, Timing, folds, pieces
 from ...chips.spec import Memory, TpuChip
 from ...errors import SystolicError
+from ...mapping.mapper import Mapped, search
 from ...mapping.plan import DIMS, ORDERS, CoreSplit, Operand, Place, Problem, Share
-from ...mapping.mapper import Mapped, Pins, search
+from ...mapping.space import Pins
 from ...quantity import format_bytes
 from ...workload import Gemm, Op, VectorOp, Workload
 from ..base import Mode, Options, Precision
@@ -70,7 +71,9 @@ def precision(step: GemmStep, chip: TpuChip) -> Precision:
     chain = op.k if step.dataflow == "os" else min(op.k, chip.array.rows)
     chains = -(-op.k // chain)
     exact = dtypes.DTYPES[step.multiplied].precision * 2 <= dtypes.DTYPES[str(op.acc_dtype)].precision
-    note = "" if step.multiplied == op.dtype else f"{op.dtype} operands rounded to {step.multiplied}, one pass"
+    note = (
+        "" if step.multiplied == op.dtype else f"{op.dtype} operands rounded to {step.multiplied}, one pass"
+    )
     return Precision(
         lhs_dtype=step.multiplied,
         rhs_dtype=step.multiplied,
@@ -126,18 +129,24 @@ class _Lowering:
         known = f"{self.chip.name} multiplies {', '.join(lanes)}"
         if op.rhs_dtype != op.dtype:
             raise SystolicError(
-                f"{name}: rhs_dtype {op.rhs_dtype} beside {op.dtype} is not modelled; give both operands one format"
+                f"{name}: rhs_dtype {op.rhs_dtype} beside {op.dtype} is not modelled; use one format for both"
             )
         if op.precision != "default":
-            raise SystolicError(f"{name}: precision {op.precision!r} is not modelled on a TPU yet; use 'default'")
+            raise SystolicError(
+                f"{name}: precision {op.precision!r} is not modelled on a TPU yet; use 'default'"
+            )
         multiplied = "bf16" if op.dtype == "fp32" and "fp32" not in lanes and "bf16" in lanes else op.dtype
         if multiplied not in lanes:
             raise SystolicError(f"{name}: dtype {op.dtype} must be one that the chip multiplies; {known}")
         if op.acc_dtype != dtypes.accumulator_of(op.dtype):
             raise SystolicError(
-                f"{name}: acc_dtype must be {dtypes.accumulator_of(op.dtype)} on {self.chip.name}, got {op.acc_dtype}"
+                f"{name}: acc_dtype must be {dtypes.accumulator_of(op.dtype)} on {self.chip.name}, "
+                f"got {op.acc_dtype}"
             )
-        if dtypes.DTYPES[str(op.out_dtype)].kind != dtypes.DTYPES[op.dtype].kind or op.out_dtype in ("int8", "int4"):
+        if dtypes.DTYPES[str(op.out_dtype)].kind != dtypes.DTYPES[op.dtype].kind or op.out_dtype in (
+            "int8",
+            "int4",
+        ):
             raise SystolicError(
                 f"{name}: out_dtype {op.out_dtype} of a {op.dtype} matmul is not modelled; use {op.acc_dtype}"
             )
@@ -149,26 +158,29 @@ class _Lowering:
             order=self.options.order,
         )
         mapped = search(self._core_splits(op, multiplied), pins)
-        if mapped is not None:
-            return mapped
+        if mapped is None:
+            raise SystolicError(self._why_no_plan(op))
+        return mapped
+
+    def _why_no_plan(self, op: Gemm) -> str:
         shape = f"{op.m},{op.n},{op.k}"
         vmem = self.chip.memory["vmem"]
         room = "unlimited" if vmem.bytes is None else format_bytes(vmem.bytes)
-        if self.options.tile is not None:
-            pinned = ",".join(map(str, self.options.tile))
-            if self.dataflow == "os":
-                raise SystolicError(
-                    f"tile {pinned} cannot run {shape} output stationary within {room} of memory.vmem: sums stay in the "
-                    "array, so k must lie in one block, or be the innermost loop with one array tile per block; "
-                    "choose another tile or leave it to the mapper"
-                )
-            raise SystolicError(
-                f"tile {pinned} of {shape} must fit memory.vmem ({room} per core, two buffers each) and the "
-                "accumulators; choose a smaller tile or leave it to the mapper"
+        if self.options.tile is None:
+            return (
+                f"memory.vmem of {self.chip.name} ({room}) must hold two buffers of the smallest block of "
+                f"{shape}; raise memory.vmem.bytes (and memory.acc.bytes where the chip has accumulators)"
             )
-        raise SystolicError(
-            f"memory.vmem of {self.chip.name} ({room}) must hold two buffers of the smallest block of {shape}; "
-            "raise memory.vmem.bytes (and memory.acc.bytes where the chip has accumulators)"
+        pinned = ",".join(map(str, self.options.tile))
+        if self.dataflow == "os":
+            return (
+                f"tile {pinned} cannot run {shape} output stationary within {room} of memory.vmem: sums stay "
+                "in the array, so k must lie in one block, or be the innermost loop with one array tile per "
+                "block; choose another tile or leave it to the mapper"
+            )
+        return (
+            f"tile {pinned} of {shape} must fit memory.vmem ({room} per core, two buffers each) and the "
+            "accumulators; choose a smaller tile or leave it to the mapper"
         )
 
     def _core_splits(self, op: Gemm, multiplied: str) -> list[CoreSplit]:
@@ -184,7 +196,7 @@ class _Lowering:
     def _parts(self, whole: dict[str, int], dim: str) -> list[tuple[dict[str, int], int]]:
         """Cut `dim` over the cores in whole array tiles: (shape, how many cores), largest first."""
         step = self._core_grain(dim)
-        side = -(-(-(-whole[dim] // step)) // self.chip.cores) * step
+        side = folds(folds(whole[dim], step), self.chip.cores) * step
         sizes = [stop - start for start, stop in pieces(whole[dim], side)]
         return [({**whole, dim: s}, sizes.count(s)) for s in sorted(set(sizes), reverse=True)]
 

@@ -15,12 +15,12 @@ from ...numerics.inputs import seeded_inputs
 from ...numerics.rounding import round_to
 from ...result import Bytes, Result, Traffic, add_bytes
 from ...workload import Gemm
-from .clocked import Core, Feeder, Piece
+from .clocked import Core, Piece
 from .costing import gemm_result
 from .lowering import GemmStep
 
 STORED_PE_CLOCKS = 2 * 10**8
-"""Up to this many PE clocks of an array every register is stored; beyond, those that pass words on are views."""
+"""Up to this many PE clocks of an array every register is stored; beyond, words in passing are views."""
 
 
 def stepped_cost(step: GemmStep, chip: TpuChip, record: list[Any] | None = None) -> Result:
@@ -36,7 +36,7 @@ def stepped_cost(step: GemmStep, chip: TpuChip, record: list[Any] | None = None)
         core = Core(share.problem, step.mapped.plan)
         clocks = core.run()
         arrays = _arrays(step, chip, core)
-        seen = _observe(arrays, core)
+        seen = _observe(arrays)
         macs += share.cores * sum(seen)
         traffic = add_bytes(traffic, _moved(core, share), _onchip(core, share))
         if record is not None:
@@ -70,10 +70,8 @@ def step_matmul(step: GemmStep, chip: TpuChip, a: np.ndarray, b: np.ndarray) -> 
     for piece in work:
         streamed = -(-(piece.stream[1] - piece.stream[0]) // lanes)
         load = end if timing.serial else max(start, 0)
-        if timing.serial or start < 0:
-            start = load + timing.load
-        else:
-            start = end + timing.gap(end - start, streamed)
+        alone = timing.serial or start < 0
+        start = load + timing.load if alone else end + timing.gap(end - start, streamed)
         end = load + timing.tile(streamed) if timing.serial else start + streamed
         tiles.append(_tile(step.dataflow, piece, a, b, load + 1, start + 1))
     array = SteppedArray(chip.array, lanes, step.dataflow == "os", tiles)
@@ -161,10 +159,10 @@ def _operands(step: GemmStep, problem: Problem) -> tuple[np.ndarray, np.ndarray]
     return lhs.astype(np.int64), rhs.astype(np.int64)
 
 
-def _observe(arrays: dict[int, SteppedArray], core: Core) -> list[int]:
+def _observe(arrays: dict[int, SteppedArray]) -> list[int]:
     """Run the arrays; return the MACs of each. What they show must agree with what the feeders did."""
     macs = []
-    for number, array in arrays.items():
+    for array in arrays.values():
         seen = array.run(_engine(array))
         assert seen.cycles == array.clocks, "words were in the array longer, or shorter, than they were fed"
         macs.append(seen.macs)
