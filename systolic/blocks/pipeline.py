@@ -88,7 +88,7 @@ class State(NamedTuple):
         )
 
 
-_PRELOAD, _COMPUTE, _WAIT, _ONCHIP, _STALL, _SERIAL_TILES = range(6)
+_PRELOAD, _COMPUTE, _WAIT, _ONCHIP, _STALL, _LATE, _SERIAL_TILES = range(7)
 
 
 class Outcome(NamedTuple):
@@ -138,7 +138,7 @@ def run_nest(
         Give up with :class:`TooSlow` once the unit has waited for memory longer than this, cycles.
     """
     loops = [_classes(c) if skip_ahead else [(i, 1) for i in range(c)] for c in loop_counts]
-    run = _Run(loops, stage_at, timing, limit, [0] * 6)
+    run = _Run(loops, stage_at, timing, limit, [0] * 7)
     return _close(_sweep(State(), (), run), run)
 
 
@@ -182,9 +182,9 @@ def _sweep(state: State, index: tuple[int, ...], run: _Run) -> State:
 
 def _advance(state: State, stage: Stage, run: _Run) -> State:
     """Run one block: its loads, the store of the block before, its compute."""
-    port, last_start, end, clear, before, ready, pending = state
     arrive_first = arrive_rest = 0
-    free = max(port, before)
+    port = state.port
+    free = max(port, state.before)
     if stage.first is not None:
         port = free = free + stage.first
         arrive_first = port + stage.late_first
@@ -194,45 +194,66 @@ def _advance(state: State, stage: Stage, run: _Run) -> State:
     if stage.third is not None:
         port = free = free + stage.third
         arrive_rest = max(arrive_rest, port + stage.late_third)
-    if pending:
-        port = max(ready, port) + pending
-
-    timing, counts = run.timing, run.counts
-    tiles, streamed = stage.tiles, stage.streamed
-    counts[_COMPUTE] += tiles * streamed
-    if timing.serial:
-        alone = timing.tile(streamed)
-        pace = max(alone, stage.port)
-        least = end
-        begin = max(end, arrive_first, arrive_rest)
-        counts[_PRELOAD] += tiles * timing.load
-        counts[_SERIAL_TILES] += tiles
-        counts[_ONCHIP] += tiles * (pace - alone)
-        start = begin + (tiles - 1) * pace
-        done = finish = clear = start + pace
-    else:
-        if last_start < 0:
-            loaded = arrive_first + timing.load
-            least = timing.load
-            counts[_PRELOAD] += least
-        else:
-            loaded = max(last_start, arrive_first) + timing.load
-            wait = 0 if stage.joins else timing.gap(end - last_start, streamed)
-            least = max(end + wait, clear)
-            counts[_WAIT] += wait
-            counts[_ONCHIP] += least - end - wait
-        begin = max(least, loaded, arrive_rest)
-        wait = timing.gap(streamed, streamed)
-        pace = max(streamed + wait, stage.port)
-        counts[_WAIT] += (tiles - 1) * wait
-        counts[_ONCHIP] += (tiles - 1) * (pace - streamed - wait)
-        start = begin + (tiles - 1) * pace
-        finish, clear = start + streamed, start + stage.port
-        done = finish + timing.drain
-    counts[_STALL] += begin - least
-    if run.limit is not None and counts[_STALL] > run.limit:
+    if state.pending:
+        port = max(state.ready, port) + state.pending
+    step = _one_tile_at_a_time if run.timing.serial else _back_to_back
+    start, finish, clear, done = step(state, stage, arrive_first, arrive_rest, run)
+    if run.limit is not None and run.counts[_LATE] > run.limit:
         raise TooSlow
-    return State(port, start, finish, clear, end, done, stage.store)
+    return State(port, start, finish, clear, state.end, done, stage.store)
+
+
+def _one_tile_at_a_time(
+    state: State, stage: Stage, arrive_first: int, arrive_rest: int, run: _Run
+) -> tuple[int, int, int, int]:
+    """The tiles of a block, each clocked to its end: (last start, end, port clear, results out)."""
+    timing, counts = run.timing, run.counts
+    alone = timing.tile(stage.streamed)
+    pace = max(alone, stage.port)
+    begin = max(state.end, arrive_first, arrive_rest)
+    counts[_COMPUTE] += stage.tiles * stage.streamed
+    counts[_PRELOAD] += stage.tiles * timing.load
+    counts[_SERIAL_TILES] += stage.tiles
+    counts[_ONCHIP] += stage.tiles * (pace - alone)
+    counts[_STALL] += begin - state.end
+    counts[_LATE] += begin - state.end
+    start = begin + (stage.tiles - 1) * pace
+    end = start + pace
+    return start, end, end, end
+
+
+def _back_to_back(
+    state: State, stage: Stage, arrive_first: int, arrive_rest: int, run: _Run
+) -> tuple[int, int, int, int]:
+    """The tiles of a block, each behind the one before: (last start, end, port clear, results out).
+
+    Cycles in which no word enters go to the shift of weights (or of finished sums) where one is under way,
+    then to the on-chip port, then to memory.
+    """
+    timing, counts = run.timing, run.counts
+    streamed, end = stage.streamed, state.end
+    fresh = state.start < 0
+    shift = max(state.start, arrive_first, 0)
+    if fresh:
+        wait = timing.load
+    else:
+        wait = 0 if stage.joins else timing.gap(end - state.start, streamed)
+    least = max(end + wait, state.clear)
+    begin = max(least, shift + timing.load, arrive_rest)
+    shifted = wait if fresh else max(wait, min(begin, shift + timing.load) - max(end, shift))
+    onchip = max(0, min(begin, state.clear) - end - shifted)
+    counts[_PRELOAD if fresh else _WAIT] += shifted
+    counts[_ONCHIP] += onchip
+    counts[_STALL] += begin - end - shifted - onchip
+    counts[_LATE] += begin - least
+
+    between = timing.gap(streamed, streamed)
+    pace = max(streamed + between, stage.port)
+    counts[_COMPUTE] += stage.tiles * streamed
+    counts[_WAIT] += (stage.tiles - 1) * between
+    counts[_ONCHIP] += (stage.tiles - 1) * (pace - streamed - between)
+    start = begin + (stage.tiles - 1) * pace
+    return start, start + streamed, start + stage.port, start + streamed + timing.drain
 
 
 def _close(state: State, run: _Run) -> Outcome:
@@ -240,7 +261,7 @@ def _close(state: State, run: _Run) -> Outcome:
     timing, counts = run.timing, run.counts
     array_end = state.end if timing.serial else state.end + timing.drain
     total = max(array_end, max(state.port, state.ready) + state.pending if state.pending else 0)
-    if run.limit is not None and counts[_STALL] + total - array_end > run.limit:
+    if run.limit is not None and counts[_LATE] + total - array_end > run.limit:
         raise TooSlow
     causes = {
         "preload": counts[_PRELOAD],

@@ -155,7 +155,7 @@ def explain(problem: Problem, plan: Plan) -> Explained:
     prompt = run_nest(counts, lambda index: at(index).without_latency(), problem.timing)
     causes = dict(outcome.causes)
     stalled = causes.pop("stall_dram", 0)
-    latency = outcome.cycles - prompt.cycles
+    latency = min(stalled, outcome.cycles - prompt.cycles)
     causes |= {c: v for c, v in (("stall_dram", stalled - latency), ("stall_latency", latency)) if v}
     shifting = causes.get("weight_load", 0)
     behind = 0

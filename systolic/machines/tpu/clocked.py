@@ -261,7 +261,9 @@ class Core:
         _, piece = feeder.pieces[feeder.done]
         fresh = self.problem.dataflow != "os" or piece.first
         own = min(gap, timing.gap(feeder.end - feeder.start, streamed)) if fresh else 0
-        onchip = max(0, feeder.clear - feeder.end - own)
+        shifting = min(start, load + timing.load) - max(feeder.end, load)
+        own = max(own, shifting)
+        onchip = max(0, min(start, feeder.clear) - feeder.end - own)
         waits["wait"] += own
         waits["stall_onchip"] += onchip
         waits["stall_dram"] += gap - own - onchip

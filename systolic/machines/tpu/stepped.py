@@ -173,10 +173,11 @@ def _causes(core: Core, clocks: int) -> dict[str, int]:
     """Cycles of the busiest array by cause; what latency costs is what a prompt memory saves."""
     timing, feeder = core.problem.timing, core.feeders[0]
     waits = dict(core.waits)
-    latency = clocks - Core(core.problem, core.plan, prompt=True).run()
+    saved = clocks - Core(core.problem, core.plan, prompt=True).run()
     drained = feeder.clear if timing.serial else feeder.end + timing.drain
-    waits["stall_dram"] += clocks - drained - latency
-    waits["stall_latency"] = latency
+    waits["stall_dram"] += clocks - drained
+    waits["stall_latency"] = min(waits["stall_dram"], saved)
+    waits["stall_dram"] -= waits["stall_latency"]
     if timing.serial:
         del waits["wait"]
     else:
