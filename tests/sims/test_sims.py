@@ -1,0 +1,109 @@
+"""The studies in sims/, each run as a process; what they print is held against values from outside."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SIMS = ROOT / "sims"
+STUDIES = ("critical_batch", "tpu_measured")
+
+# Rows from which on a matmul is bound by compute. TPU v1: ridge of its roofline, 1350 MACs per byte of weight
+# (Jouppi et al., ISCA 2017). TPU v5e: 240 (Austin et al., How to Scale Your Model, "All About Rooflines").
+# The others: bf16 FLOP/s over HBM bytes/s as the Google Cloud TPU docs print them.
+PUBLISHED_BATCH = {
+    "tpu-v1": 1350,
+    "tpu-v3": 123e12 / 900e9,
+    "tpu-v4": 275e12 / 1200e9,
+    "tpu-v5e": 240,
+    "tpu-v5p": 459e12 / 2765e9,
+    "tpu-v6e": 918e12 / 1640e9,
+}
+
+
+def study(name: str, *arguments: str) -> str:
+    """What a study prints."""
+    run = subprocess.run(
+        [sys.executable, str(SIMS / f"{name}.py"), *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert run.returncode == 0, run.stderr
+    return run.stdout
+
+
+def test_every_study_is_run_here() -> None:
+    assert {path.stem for path in SIMS.glob("*.py")} == set(STUDIES)
+
+
+def test_critical_batches_are_the_published_ones() -> None:
+    _, *lines = study("critical_batch").splitlines()
+    found = {chip: float(simulated) for chip, _, simulated in map(str.split, lines)}
+    assert found == pytest.approx(PUBLISHED_BATCH, rel=0.05)
+
+
+@pytest.fixture(scope="module")
+def measured() -> list[str]:
+    """The comparison with measured TPUs: one text for each device and number format."""
+    return study("tpu_measured", "--rows").split("\n\n")
+
+
+def errors_of_rows(section: str) -> dict[str, list[float]]:
+    """Absolute errors, %, of ours and of the roofline, worked out again from the printed times."""
+    rows = re.findall(r"^ *\d+×\S+ +([\d.]+) +([\d.]+) +\S+ +([\d.]+)", section, re.MULTILINE)
+    times = [tuple(map(float, row)) for row in rows]
+    return {
+        "systolic": [100 * abs(ours - real) / real for real, ours, _ in times],
+        "roofline": [100 * abs(roofline - real) / real for real, _, roofline in times],
+    }
+
+
+def summary(section: str) -> dict[str, list[float]]:
+    """Kind of rows -> count, and MAPE of systolic, roofline and peer."""
+    lines = re.findall(r"^(all|compute-bound|memory-bound) +(.*)$", section, re.MULTILINE)
+    return {name: [float(number) for number in numbers.split()] for name, numbers in lines}
+
+
+def test_measured_rows_are_all_compared(measured: list[str]) -> None:
+    # 3 of PyTorchSim's 4 matmuls, in two formats; 41 of COCOSSim's 59.
+    assert [len(errors_of_rows(section)["systolic"]) for section in measured] == [3, 3, 41]
+    for section in measured:
+        count, *_ = summary(section).pop("all")
+        assert count == len(errors_of_rows(section)["systolic"])
+
+
+def test_printed_errors_follow_from_the_rows(measured: list[str]) -> None:
+    for section in measured:
+        errors = errors_of_rows(section)
+        means = [sum(values) / len(values) for values in errors.values()]
+        assert summary(section)["all"][1:3] == pytest.approx(means, abs=0.1)
+
+
+def test_rooflines_have_the_published_rates(measured: list[str]) -> None:
+    # 4096 cubed at the 918 TFLOP/s of TPU v6e; one row of 4096 x 4096 bf16 weights at its 1638 GB/s.
+    lines = {line.split()[0]: line.split() for line in measured[2].splitlines() if "×" in line}
+    assert float(lines["1×4096×4096×4096"][4]) == pytest.approx(1e6 * 2 * 4096**3 / 918e12, rel=0.002)
+    weights = 2 * (4096 * 4096 + 4096 + 4096)
+    assert float(lines["1×1×4096×4096"][4]) == pytest.approx(1e6 * weights / 1638e9, rel=0.002)
+
+
+def test_simulation_beats_a_roofline_with_the_same_numbers(measured: list[str]) -> None:
+    for section in measured:
+        for name, (_, systolic, roofline, _) in summary(section).items():
+            assert systolic < roofline, (section.splitlines()[0], name)
+
+
+def test_peer_errors_are_those_of_its_published_predictions(measured: list[str]) -> None:
+    # SCALE-Sim v3 on TPU v3: 6128, 40896, 294656 cycles against 9490, 47099, 317435 measured.
+    pairs = ((6128, 9490), (40896, 47099), (294656, 317435))
+    expected = 100 * sum(1 - ours / real for ours, real in pairs) / 3
+    assert "scalesim3" in measured[0]
+    assert summary(measured[0])["all"][3] == pytest.approx(expected, abs=0.06)
