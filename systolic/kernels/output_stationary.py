@@ -110,7 +110,7 @@ def step_output_stationary(
                         elif total > high:
                             total -= span
                             wraps += 1
-                    slots += flags[lane, r, c] & TOKEN
+                    slots += (flags[lane, r, c] & TOKEN) != 0
                 psum[r, c] = total
                 if flags[0, r, c] & LAST:
                     shadow[r, c] = total

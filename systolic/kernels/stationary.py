@@ -191,7 +191,7 @@ def _fall(
     entering = 0
     for q in range(ways):
         for c in range(cols):
-            entering += top_flags[t, q, c] & TOKEN
+            entering += (top_flags[t, q, c] & TOKEN) != 0
     if entering == 0 and counts[FALLING] == 0:
         return False
     counts[FALLING] = 0
