@@ -2,6 +2,7 @@
 
 The port serves one queue in a static order: the loads of block i + 1 go out before the store of block i.
 A block's loads wait until the buffers of the block before last are free; its compute waits for its loads.
+With a single buffer the store of block i goes out first, and the loads of block i + 1 wait for block i.
 Every time is a maximum of sums of durations, so no time rises when a duration shrinks.
 
 Only the static order and the durations count, so a stretch of equal blocks repeats itself as soon as the
@@ -109,6 +110,7 @@ class _Run:
     loops: Sequence[Sequence[tuple[int, int]]]
     stage_at: Callable[[tuple[int, ...]], Stage]
     timing: Timing
+    buffers: int
     limit: int | None
     counts: list[int]
 
@@ -118,6 +120,7 @@ def run_nest(
     stage_at: Callable[[tuple[int, ...]], Stage],
     timing: Timing,
     *,
+    buffers: int = 2,
     skip_ahead: bool = True,
     limit: int | None = None,
 ) -> Outcome:
@@ -132,13 +135,15 @@ def run_nest(
         whether it is the first, the last, or neither.
     timing
         Constants of the compute unit.
+    buffers
+        2, or 1: see the module's text.
     skip_ahead
         False runs every block: the plain twin.
     limit
         Give up with :class:`TooSlow` once the unit has waited for memory longer than this, cycles.
     """
     loops = [_classes(c) if skip_ahead else [(i, 1) for i in range(c)] for c in loop_counts]
-    run = _Run(loops, stage_at, timing, limit, [0] * 7)
+    run = _Run(loops, stage_at, timing, buffers, limit, [0] * 7)
     return _close(_sweep(State(), (), run), run)
 
 
@@ -184,7 +189,9 @@ def _advance(state: State, stage: Stage, run: _Run) -> State:
     """Run one block: its loads, the store of the block before, its compute."""
     arrive_first = arrive_rest = 0
     port = state.port
-    free = max(port, state.before)
+    if run.buffers == 1 and state.pending:
+        port = max(state.ready, port) + state.pending
+    free = max(port, state.before if run.buffers > 1 else state.end)
     if stage.first is not None:
         port = free = free + stage.first
         arrive_first = port + stage.late_first
@@ -194,7 +201,7 @@ def _advance(state: State, stage: Stage, run: _Run) -> State:
     if stage.third is not None:
         port = free = free + stage.third
         arrive_rest = max(arrive_rest, port + stage.late_third)
-    if state.pending:
+    if run.buffers > 1 and state.pending:
         port = max(state.ready, port) + state.pending
     step = _one_tile_at_a_time if run.timing.serial else _back_to_back
     start, finish, clear, done = step(state, stage, arrive_first, arrive_rest, run)

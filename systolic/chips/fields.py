@@ -19,9 +19,9 @@ _LEAVES = {
     "": ("name", "clock_hz", "cores", "mxus_per_core"),
     "array": ("rows", "cols", "dataflow", "convention", "weight_rows"),
     "array.lanes": LANE_DTYPES,
-    **{f"memory.{level}": ("bytes", "bytes_per_s", "latency_ns", "burst_bytes") for level in LEVELS},
+    **{f"memory.{level}": ("bytes", "bytes_per_s", "latency_ns", "burst_bytes", "sustained_percent") for level in LEVELS},
     "vector": ("lanes", "alus"),
-    "policy": ("activations", "prefetch"),
+    "policy": ("activations", "overlap", "prefetch"),
 }
 FIELDS = tuple(f"{table}.{leaf}".lstrip(".") for table, leaves in _LEAVES.items() for leaf in leaves)
 """Every field of a TPU-style chip, by path."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from types import MappingProxyType
 from typing import Literal
 
@@ -17,6 +18,7 @@ Convention = Literal["serial", "overlapped"]
 CONVENTIONS = ("serial", "overlapped")
 LEVELS = ("dram", "cmem", "vmem", "acc")
 ACTIVATION_LEVELS = ("dram", "cmem", "vmem")
+OVERLAPS = ("double", "none")
 PREFETCHES = ("none", "weights")
 LANE_DTYPES = tuple(d for d in DTYPES if d != "int32")  # int32 is summed in, never multiplied
 
@@ -49,15 +51,19 @@ class Memory:
         From the start of a transfer to the arrival of its first byte, ns.
     burst_bytes
         Smallest transaction: each contiguous piece of a transfer is rounded up to it, bytes.
+    sustained_percent
+        Share of `bytes_per_s` that long streams reach (refresh, turn-around, bank conflicts take the
+        rest), whole percent. Transfers take their time at the sustained rate.
     """
 
     bytes: int | None = None
     bytes_per_s: int | None = None
     latency_ns: int = 0
     burst_bytes: int = 1
+    sustained_percent: int = 100
 
     def __post_init__(self) -> None:
-        _take_whole(self, "bytes", "bytes_per_s", "latency_ns", "burst_bytes")
+        _take_whole(self, "bytes", "bytes_per_s", "latency_ns", "burst_bytes", "sustained_percent")
 
     def problems(self, path: str) -> list[str]:
         """One line for each broken rule; `path` names the level."""
@@ -66,11 +72,24 @@ class Memory:
             if (value := getattr(self, name)) is not None:
                 lines += count_problem(f"{path}.{name}", value, alternative=' or "unlimited"')
         lines += count_problem(f"{path}.latency_ns", self.latency_ns, least=0)
-        return lines + count_problem(f"{path}.burst_bytes", self.burst_bytes)
+        lines += count_problem(f"{path}.burst_bytes", self.burst_bytes)
+        share = count_problem(f"{path}.sustained_percent", self.sustained_percent)
+        if not share and self.sustained_percent > 100:
+            share = [f"{path}.sustained_percent must be <= 100, got {shown(self.sustained_percent)}"]
+        return lines + share
+
+    def cycles_per_byte(self, clock_hz: int, sharers: int = 1) -> Fraction:
+        """Cycles of the named clock per byte at the sustained rate, for one of `sharers` with equal parts."""
+        if self.bytes_per_s is None:
+            return Fraction(0)
+        return Fraction(clock_hz * sharers * 100, self.bytes_per_s * self.sustained_percent)
 
     def transfer_cycles(self, num_bytes: int, clock_hz: int, sharers: int = 1) -> int:
-        """Cycles to move `num_bytes` when `sharers` equal users have a fixed share each."""
-        return transfer_cycles(num_bytes * sharers, self.bytes_per_s, clock_hz)
+        """Cycles to move `num_bytes`, rounded up; see :meth:`cycles_per_byte`."""
+        if self.bytes_per_s is None:
+            return 0
+        sustained = self.bytes_per_s * self.sustained_percent
+        return transfer_cycles(num_bytes * sharers * 100, sustained, clock_hz)
 
     def latency_cycles(self, clock_hz: int) -> int:
         """Latency in cycles of the named clock, rounded up."""
@@ -166,17 +185,22 @@ class Policy:
     ----------
     activations
         Level where activations stay between ops when they fit: ``dram``, ``cmem`` or ``vmem``.
+    overlap
+        What a matmul overlaps with its own transfers: ``double`` (two buffers, the next block is loaded
+        behind the running one) or ``none`` (load, compute, store, one after the other).
     prefetch
         What is loaded before the op that needs it begins: ``none``, or ``weights`` (the first
         block of the next matmul's weights, while the memory port would stand idle).
     """
 
     activations: Literal["dram", "cmem", "vmem"] = "dram"
+    overlap: Literal["double", "none"] = "double"
     prefetch: Literal["none", "weights"] = "none"
 
     def problems(self, path: str = "policy") -> list[str]:
         """One line for each broken rule."""
         lines = _choice_problem(f"{path}.activations", self.activations, ACTIVATION_LEVELS)
+        lines += _choice_problem(f"{path}.overlap", self.overlap, OVERLAPS)
         return lines + _choice_problem(f"{path}.prefetch", self.prefetch, PREFETCHES)
 
 

@@ -59,6 +59,10 @@ class Bounds:
             tiles, streamed, port = array_work(problem, way, self.last)
             final = tiles * larger(timing.tile(streamed), port) if timing.serial else streamed + timing.drain
             bound = np.maximum(bound, moving - 2 * self._longest_store + final + self._last_store)
+            if problem.buffers == 1:
+                # Every block loads something, and nothing is fed meanwhile.
+                count = problem.batch * self.blocks["m"] * self.blocks["n"] * self.blocks["k"]
+                bound = np.maximum(bound, moving + self.work(way) - count * self._widest_gap(way))
         return np.maximum(bound, moving)
 
     @cached_property
@@ -88,20 +92,32 @@ class Bounds:
         return {name: block_cycles(self.problem, name, self._small) for name in self.problem.operands}
 
     def _meanwhile(self, way: tuple[int, int]) -> Any:
-        """Cycles that one full block keeps the arrays busy, at most."""
+        """Cycles that one block keeps the arrays busy or waiting for themselves, at most.
+
+        Overlapped, the wait behind the block before is among them.
+        """
         timing = self.problem.timing
         tiles, streamed, port = array_work(self.problem, way, self.tile)
-        alone = (
-            timing.tile(streamed) if timing.serial else larger(streamed, max(timing.load, timing.shift_out))
-        )
-        return tiles * larger(alone, port)
+        if timing.serial:
+            return tiles * larger(timing.tile(streamed), port)
+        apart = larger(port, max(timing.load, timing.shift_out))
+        _, shortest, _ = array_work(self.problem, way, self._small)
+        return tiles * larger(streamed, apart) + larger(apart - shortest, 0)
+
+    def _widest_gap(self, way: tuple[int, int]) -> Any:
+        """Most cycles that the arrays wait for themselves, or their port, behind a tile."""
+        timing, gaps = self.problem.timing, []
+        for size in (self.tile, self.last):
+            _, streamed, port = array_work(self.problem, way, size)
+            gaps.append(larger(larger(max(timing.load, timing.shift_out), port) - streamed, 0))
+        return np.maximum(*gaps)
 
     def _store_stalls(self, order: str, way: tuple[int, int]) -> Any:
         """Least cycles that the arrays wait because a store stands in the queue before a load.
 
         Between the end of block i and the begin of block i + 2 lie the drain of block i, its store, the loads
-        of block i + 2 and their latency; only block i + 1 runs meanwhile. Where every block stores, such
-        stretches overlap in pairs.
+        of block i + 2 and their latency; meanwhile the arrays wait for themselves and run block i + 1. Where
+        every block stores, such stretches overlap in pairs.
         """
         problem, blocks = self.problem, self.blocks
         places = [problem.operands[name].place for name in ("lhs", "rhs")]

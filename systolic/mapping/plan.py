@@ -80,6 +80,8 @@ class Problem:
         Arrays of the core.
     operands
         ``lhs``, ``rhs``, ``out``, ``psum``.
+    buffers
+        Of each operand's block: 2, or 1 where nothing is loaded behind a running block.
     onchip_bytes
         Bytes of the core's on-chip memory left for blocks; None where unlimited.
     acc_bytes
@@ -97,6 +99,7 @@ class Problem:
     lanes: int
     mxus: int
     operands: Mapping[str, Operand]
+    buffers: int
     onchip_bytes: int | None
     acc_bytes: int | None
     port: Place

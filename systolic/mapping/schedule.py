@@ -128,7 +128,12 @@ def plan_outcome(
 ) -> Outcome:
     """Exact cycles of a plan on one core. ``skip_ahead=False`` visits every block; `limit` see `run_nest`."""
     return run_nest(
-        loop_counts(problem, plan), stages(problem, plan), problem.timing, skip_ahead=skip_ahead, limit=limit
+        loop_counts(problem, plan),
+        stages(problem, plan),
+        problem.timing,
+        buffers=problem.buffers,
+        skip_ahead=skip_ahead,
+        limit=limit,
     )
 
 
@@ -152,7 +157,8 @@ def explain(problem: Problem, plan: Plan) -> Explained:
     """
     outcome = plan_outcome(problem, plan)
     counts, at = loop_counts(problem, plan), stages(problem, plan)
-    prompt = run_nest(counts, lambda index: at(index).without_latency(), problem.timing)
+    buffers = problem.buffers
+    prompt = run_nest(counts, lambda i: at(i).without_latency(), problem.timing, buffers=buffers)
     causes = dict(outcome.causes)
     stalled = causes.pop("stall_dram", 0)
     latency = min(stalled, outcome.cycles - prompt.cycles)
@@ -160,7 +166,7 @@ def explain(problem: Problem, plan: Plan) -> Explained:
     shifting = causes.get("weight_load", 0)
     behind = 0
     if shifting:
-        at_once = run_nest(counts, at, replace(problem.timing, load=0)).cycles
+        at_once = run_nest(counts, at, replace(problem.timing, load=0), buffers=buffers).cycles
         saved = outcome.cycles - at_once
         if stalled > saved:
             behind = max(0, shifting - saved)

@@ -88,7 +88,7 @@ def port_totals(
 def block_bytes(problem: Problem, tile: Mapping[str, Any]) -> tuple[Any, Any]:
     """(on-chip bytes, accumulator bytes) that a plan's buffers take.
 
-    Two buffers each where blocks change, one where a single block serves the whole run.
+    As many buffers each as the problem says where blocks change, one where a single block serves the whole run.
     """
     blocks = {d: -(-problem.size(d) // tile[d]) for d in DIMS}
     total: Any = 0
@@ -113,7 +113,7 @@ def block_bytes(problem: Problem, tile: Mapping[str, Any]) -> tuple[Any, Any]:
 
 
 def _buffers(problem: Problem, blocks: Any) -> Any:
-    return 1 + (blocks * problem.batch > 1)
+    return 1 + (problem.buffers - 1) * (blocks * problem.batch > 1)
 
 
 def array_cycles(problem: Problem, tile: Mapping[str, Any], split: tuple[int, int]) -> Any:

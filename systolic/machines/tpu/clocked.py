@@ -129,12 +129,14 @@ class Core:
         self.batch_of.append(index[0])
 
     def _order_transfers(self) -> None:
-        """The loads of block i + 1 go out before the store of block i."""
+        """With two buffers the loads of block i + 1 go out before the store of block i, with one after it."""
         for i in range(len(self.blocks) + 1):
-            if i < len(self.blocks):
-                self.queue += [Transfer(i, m.operand, m.bytes, False) for m in self.blocks[i].loads]
+            loads = self.blocks[i].loads if i < len(self.blocks) else ()
+            moves = [Transfer(i, m.operand, m.bytes, False) for m in loads]
             if i > 0 and (store := self.blocks[i - 1].store) is not None:
-                self.queue.append(Transfer(i - 1, store.operand, store.bytes, True))
+                out = Transfer(i - 1, store.operand, store.bytes, True)
+                moves = [*moves, out] if self.problem.buffers > 1 else [out, *moves]
+            self.queue += moves
 
     def run(self) -> int:
         """Clock until everything has been computed and stored; return the clocks."""
@@ -171,7 +173,8 @@ class Core:
         i = transfer.block
         if transfer.is_store:
             return self._takes_no_time(transfer) or (self.left[i] == 0 and elapsed >= self.out[i])
-        return i < 2 or (self.left[i - 2] == 0 and elapsed >= self.fed[i - 2])
+        before = i - self.problem.buffers
+        return before < 0 or (self.left[before] == 0 and elapsed >= self.fed[before])
 
     def _takes_no_time(self, transfer: Transfer) -> bool:
         """Whether the port is unlimited: a store then never stands before the loads behind it."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import gcd
 
 from ... import dtypes
 from ...blocks.array import AXES, Timing, folds, pieces
@@ -237,6 +236,7 @@ class _Lowering:
                     ("psum", str(op.acc_dtype), False),
                 )
             },
+            buffers=1 if chip.policy.overlap == "none" else 2,
             onchip_bytes=None if vmem.bytes is None else vmem.bytes - -(-resident // sharers),
             acc_bytes=None if acc is None or acc.bytes is None else acc.bytes * chip.mxus_per_core,
             port=self._port(vmem),
@@ -246,18 +246,18 @@ class _Lowering:
         if level == "vmem":
             return None
         memory = self.chip.memory[level]
-        num, den = _cycles_per_byte(memory, self.chip.clock_hz, sharers)
+        rate = memory.cycles_per_byte(self.chip.clock_hz, sharers)
         return Place(
             level=level,
-            cycles_num=num,
-            bytes_den=den,
+            cycles_num=rate.numerator,
+            bytes_den=rate.denominator,
             latency=memory.latency_cycles(self.chip.clock_hz),
             burst=memory.burst_bytes,
         )
 
     def _port(self, vmem: Memory) -> Place:
-        num, den = _cycles_per_byte(vmem, self.chip.clock_hz, 1)
-        return Place(level="vmem", cycles_num=num, bytes_den=den, latency=0, burst=1)
+        rate = vmem.cycles_per_byte(self.chip.clock_hz)
+        return Place(level="vmem", cycles_num=rate.numerator, bytes_den=rate.denominator, latency=0, burst=1)
 
     def _vector_level(self, op: VectorOp) -> str:
         level = self.chip.policy.activations
@@ -295,10 +295,3 @@ def capacity(chip: TpuChip, level: str) -> int:
 
 def _sizes(op: Gemm) -> dict[str, int]:
     return {"lhs": op.lhs_bytes, "rhs": op.rhs_bytes, "out": op.out_bytes, "psum": op.out_bytes}
-
-
-def _cycles_per_byte(memory: Memory, clock_hz: int, sharers: int) -> tuple[int, int]:
-    if memory.bytes_per_s is None:
-        return 0, 1
-    common = gcd(clock_hz * sharers, memory.bytes_per_s)
-    return clock_hz * sharers // common, memory.bytes_per_s // common
