@@ -158,6 +158,8 @@ class VectorOp:
         gate, a bias. 0 unless fused.
     parameters
         Model parameters it holds (norm gains, biases, an embedding table), all occurrences.
+    formula
+        Which formula its operations were counted from, where a kind has several (``"rmsnorm"``).
     count, layers, dtype, origin
         As for :class:`Gemm`.
     """
@@ -171,6 +173,7 @@ class VectorOp:
     fused_into: str = ""
     side_elements: int = 0
     parameters: int = 0
+    formula: str = ""
     count: int = 1
     layers: int = 1
     dtype: str = "bf16"
@@ -225,8 +228,13 @@ class Workload:
         Keys attended by the last token, itself included; 0 where there is no KV cache.
     ops
         Matmuls and vector ops, in order. Identical layers are one op with `count` and `layers`.
+    idle
+        Ops of the model that this run leaves out, such as experts that see no token. They take no time
+        and move nothing, but what they hold counts as parameters and lies in memory.
     kv_cache_elements
         Elements of the KV cache of the whole model and batch at `kv_len`.
+    saved_elements
+        Elements that training keeps beside the parameters: results of the forward pass, gradients.
     dtype
         Number format of the model, or None where nobody said: each chip then takes its native one.
     notes, not_covered
@@ -235,23 +243,27 @@ class Workload:
 
     name: str
     ops: tuple[Op, ...]
+    idle: tuple[Op, ...] = ()
     phase: str = "prefill"
     batch: int = 1
     seq: int = 1
     kv_len: int = 0
     kv_cache_elements: int = 0
+    saved_elements: int = 0
     dtype: str | None = None
     notes: tuple[str, ...] = ()
     not_covered: tuple[NotCovered, ...] = ()
 
     def __post_init__(self) -> None:
-        problems = _take_counts(self, positive=("batch", "seq"), others=("kv_len", "kv_cache_elements"))
+        sizes = ("kv_len", "kv_cache_elements", "saved_elements")
+        problems = _take_counts(self, positive=("batch", "seq"), others=sizes)
         if not self.ops:
             problems.append(f"Workload.ops must hold at least one op, got none in {self.name!r}")
         if self.phase not in PHASES:
             problems.append(f"Workload.phase must be one of {', '.join(PHASES)}, got {shown(self.phase)}")
         raise_if_any(problems + _take_dtypes(self, (), ("dtype",)))
         object.__setattr__(self, "ops", tuple(self.ops))
+        object.__setattr__(self, "idle", tuple(self.idle))
 
     @property
     def gemms(self) -> Iterator[Gemm]:
@@ -265,7 +277,12 @@ class Workload:
 
     @property
     def parameters(self) -> int:
-        """Model parameters: the sum over the shapes that are simulated."""
+        """Model parameters: the sum over the shapes that are simulated, and those that are idle."""
+        return sum(op.parameters for op in (*self.ops, *self.idle))
+
+    @property
+    def active_parameters(self) -> int:
+        """Parameters of the ops that run; an embedding table counts whole, though few rows are read."""
         return sum(op.parameters for op in self.ops)
 
     @property
@@ -273,7 +290,7 @@ class Workload:
         """Bytes of all parameters, each in the format of the op that holds it."""
         return sum(
             dtypes.bytes_of(op.parameters, str(op.rhs_dtype) if isinstance(op, Gemm) else op.dtype)
-            for op in self.ops
+            for op in (*self.ops, *self.idle)
         )
 
     @property
@@ -285,15 +302,17 @@ class Workload:
     def with_dtype(self, dtype: str) -> Workload:
         """The same work with every operand in format `dtype` and its default accumulator and result."""
         name = dtypes.canonical(dtype)
-        return replace(self, ops=tuple(_in_dtype(op, name) for op in self.ops), dtype=name)
+        ops, idle = (tuple(_in_dtype(op, name) for op in part) for part in (self.ops, self.idle))
+        return replace(self, ops=ops, idle=idle, dtype=name)
 
     @property
     def activation_bytes(self) -> int:
         """Largest bytes of activations alive at once around one op: what it reads plus writes.
 
-        Weights and the KV cache are not activations.
+        Weights and the KV cache are not activations. What training keeps (`saved_elements`) comes on top.
         """
-        return max(_activation_bytes(op) for op in self.ops)
+        kept = dtypes.bytes_of(self.saved_elements, self.dtype or "bf16")
+        return kept + max(_activation_bytes(op) for op in self.ops)
 
 
 def _in_dtype(op: Op, dtype: str) -> Op:
