@@ -126,6 +126,8 @@ class Result:
         Least DRAM bytes over all plans that fit; None where it was not searched.
     check, notes
         See :class:`Check`; lines for the reader.
+    port_idle
+        Cycles at the end of one occurrence in which the memory port could load for the next op.
     record
         Recorded machine state for pictures and traces, or None.
     """
@@ -148,6 +150,7 @@ class Result:
     min_dram_bytes: int | None = None
     check: Check | None = None
     notes: tuple[str, ...] = ()
+    port_idle: int = 0
     record: Any = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -195,6 +198,23 @@ class Result:
     def level_bytes(self, level: str) -> int:
         """All bytes through one level's port."""
         return sum(t.total for t in self.bytes.get(level, {}).values())
+
+    def plus(self, other: Result) -> Result:
+        """This result and then another of the same op: figures add up, the rest is this one's."""
+        causes = {c: self.cycles_by_cause.get(c, 0) + other.cycles_by_cause.get(c, 0) for c in CAUSES}
+        return replace(
+            self,
+            cycles=self.cycles + other.cycles,
+            busy_cycles=self.busy_cycles + other.busy_cycles,
+            behind_memory=self.behind_memory + other.behind_memory,
+            cycles_by_cause={c: v for c, v in causes.items() if v},
+            bytes=add_bytes(self.bytes, other.bytes),
+            array_macs=self.array_macs + other.array_macs,
+            padded_macs=self.padded_macs + other.padded_macs,
+            pe_cycles=self.pe_cycles + other.pe_cycles,
+            mapped_pe_cycles=self.mapped_pe_cycles + other.mapped_pe_cycles,
+            min_dram_bytes=self.min_dram_bytes,
+        )
 
     def times(self, count: int) -> Result:
         """The same result `count` times in a row."""

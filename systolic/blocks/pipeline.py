@@ -93,10 +93,15 @@ _PRELOAD, _COMPUTE, _WAIT, _ONCHIP, _STALL, _LATE, _SERIAL_TILES = range(7)
 
 
 class Outcome(NamedTuple):
-    """Cycles of a schedule, and by cause; ``stall_dram`` holds all waiting for memory, latency included."""
+    """Cycles of a schedule, and by cause; ``stall_dram`` holds all waiting for memory, latency included.
+
+    `port_idle` are the cycles after the last load in which the port has nothing to do but wait for the last
+    store: what comes after this schedule may load something meanwhile.
+    """
 
     cycles: int
     causes: dict[str, int]
+    port_idle: int
 
 
 class TooSlow(Exception):
@@ -241,10 +246,8 @@ def _back_to_back(
     streamed, end = stage.streamed, state.end
     fresh = state.start < 0
     shift = max(state.start, arrive_first, 0)
-    if fresh:
-        wait = timing.load
-    else:
-        wait = 0 if stage.joins else timing.gap(end - state.start, streamed)
+    own = 0 if stage.joins else timing.gap(end - state.start, streamed)
+    wait = timing.load if fresh else own
     least = max(end + wait, state.clear)
     begin = max(least, shift + timing.load, arrive_rest)
     shifted = wait if fresh else max(wait, min(begin, shift + timing.load) - max(end, shift))
@@ -281,4 +284,5 @@ def _close(state: State, run: _Run) -> Outcome:
         causes[cause] = rounds * cycles
     waits_for = "drain" if timing.shift_out else "weight_load"
     causes[waits_for] = causes.get(waits_for, 0) + counts[_WAIT]
-    return Outcome(total, {cause: cycles for cause, cycles in causes.items() if cycles})
+    idle = max(0, (state.ready if state.pending else total) - state.port)
+    return Outcome(total, {cause: cycles for cause, cycles in causes.items() if cycles}, idle)

@@ -109,8 +109,11 @@ def stage_of(problem: Problem, plan: Plan, block: Block) -> Stage:
     )
 
 
-def stages(problem: Problem, plan: Plan) -> Callable[[Index], Stage]:
-    """Index -> stage, computed once for each kind of block."""
+def stages(problem: Problem, plan: Plan, ahead: int = 0) -> Callable[[Index], Stage]:
+    """Index -> stage, computed once for each kind of block.
+
+    `ahead` port cycles of the very first weights have been spent before the run.
+    """
     counts = loop_counts(problem, plan)
     known: dict[tuple[int, ...], Stage] = {}
 
@@ -120,7 +123,29 @@ def stages(problem: Problem, plan: Plan) -> Callable[[Index], Stage]:
             known[kind] = stage_of(problem, plan, block_at(problem, plan, index))
         return known[kind]
 
-    return at
+    if not ahead:
+        return at
+
+    def after_prefetch(index: Index) -> Stage:
+        return at(index) if any(index) else _with_weights_ahead(at(index), problem, ahead)
+
+    return after_prefetch
+
+
+def _with_weights_ahead(stage: Stage, problem: Problem, ahead: int) -> Stage:
+    """A block of whose weights `ahead` port cycles are loaded already; all of them need no waiting."""
+    weights_first = problem.stationary == "rhs"
+    cycles = stage.first if weights_first else stage.second
+    if cycles is None:
+        return stage
+    left = cycles - ahead if cycles > ahead else None
+    return stage._replace(first=left) if weights_first else stage._replace(second=left)
+
+
+def first_weights(problem: Problem, plan: Plan) -> Move | None:
+    """The transfer of a run's very first rhs block; None where it needs none."""
+    loads = block_at(problem, plan, (0, 0, 0, 0)).loads
+    return next((move for move in loads if move.operand == "rhs"), None)
 
 
 def plan_outcome(
@@ -141,23 +166,23 @@ class Explained(NamedTuple):
     """Cycles of a plan, and by cause.
 
     `behind_memory` is the part of ``weight_load`` in which the array would have waited for memory anyway:
-    weights that shift in at once would not save it.
+    weights that shift in at once would not save it. `port_idle` as for an `Outcome`.
     """
 
     cycles: int
     causes: dict[str, int]
     behind_memory: int
+    port_idle: int
 
 
-def explain(problem: Problem, plan: Plan) -> Explained:
-    """Cycles of a plan by cause, by asking what would vanish.
+def explain(problem: Problem, plan: Plan, ahead: int = 0) -> Explained:
+    """Cycles of a plan by cause, by asking what would vanish; `ahead` as for :func:`stages`.
 
     ``stall_latency`` is what a memory that answers at once would save; ``stall_dram`` is the rest of the
     waiting for memory.
     """
-    outcome = plan_outcome(problem, plan)
-    counts, at = loop_counts(problem, plan), stages(problem, plan)
-    buffers = problem.buffers
+    counts, at, buffers = loop_counts(problem, plan), stages(problem, plan, ahead), problem.buffers
+    outcome = run_nest(counts, at, problem.timing, buffers=buffers)
     prompt = run_nest(counts, lambda i: at(i).without_latency(), problem.timing, buffers=buffers)
     causes = dict(outcome.causes)
     stalled = causes.pop("stall_dram", 0)
@@ -170,7 +195,7 @@ def explain(problem: Problem, plan: Plan) -> Explained:
         saved = outcome.cycles - at_once
         if stalled > saved:
             behind = max(0, shifting - saved)
-    return Explained(outcome.cycles, causes, behind)
+    return Explained(outcome.cycles, causes, behind, outcome.port_idle)
 
 
 def indices(problem: Problem, plan: Plan) -> Iterator[Index]:

@@ -16,9 +16,8 @@ SUBLANES = 8
 """Rows of a TPU vector register (Austin et al., How to Scale Your Model, 2025): the streamed side's grain."""
 
 ALL_SIDES = 16
-"""Up to this many grains along a dimension every side is tried; beyond, the sides of `_PARTS` equal parts."""
-
-_PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
+"""Up to this many grains along a dimension every side is tried; beyond, the sides of 1, 2, 3, 4, 6, 8, 12 …
+equal parts, down to a single grain."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +45,8 @@ def tile_sides(problem: Problem, dim: str) -> list[int]:
     if grains <= ALL_SIDES:
         counts: Sequence[int] = range(1, grains + 1)
     else:
-        counts = sorted({-(-grains // parts) for parts in _PARTS if parts <= grains})
+        parts = (p for i in range(grains.bit_length()) for p in (2**i, 3 * 2**i) if p < grains)
+        counts = sorted({1, *(-(-grains // p) for p in parts)})
     return [min(length, c * step) for c in counts]
 
 

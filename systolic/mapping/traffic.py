@@ -88,7 +88,7 @@ def port_totals(
 def block_bytes(problem: Problem, tile: Mapping[str, Any]) -> tuple[Any, Any]:
     """(on-chip bytes, accumulator bytes) that a plan's buffers take.
 
-    As many buffers each as the problem says where blocks change, one where a single block serves the whole run.
+    As many buffers each as the problem says where blocks change; one where a single block serves all.
     """
     blocks = {d: -(-problem.size(d) // tile[d]) for d in DIMS}
     total: Any = 0

@@ -96,16 +96,19 @@ class Core:
     ----------
     problem, plan
         The share, and how it is cut.
+    ahead
+        Port cycles of the very first weights that were spent before the run.
     prompt
         Whether memory answers at once, to see what latency costs.
     """
 
-    def __init__(self, problem: Problem, plan: Plan, *, prompt: bool = False) -> None:
-        self.problem, self.plan, self.prompt = problem, plan, prompt
+    def __init__(self, problem: Problem, plan: Plan, *, ahead: int = 0, prompt: bool = False) -> None:
+        self.problem, self.plan, self.ahead, self.prompt = problem, plan, ahead, prompt
         self.blocks: list[Block] = []
         self.batch_of: list[int] = []
         """Batch element of each block."""
         self.feeders = [Feeder([]) for _ in range(problem.mxus)]
+        self.arrivals: dict[tuple[int, str], int] = {}
         self.queue: list[Transfer] = []
         self.moved: list[Transfer] = []
         for index in indices(problem, plan):
@@ -116,7 +119,6 @@ class Core:
         ]
         self.fed = [0] * len(self.blocks)
         self.out = [0] * len(self.blocks)
-        self.arrivals: dict[tuple[int, str], int] = {}
         self.waits = {"preload": 0, "compute": 0, "wait": 0, "stall_onchip": 0, "stall_dram": 0}
 
     def _add(self, index: tuple[int, ...]) -> None:
@@ -137,6 +139,12 @@ class Core:
                 out = Transfer(i - 1, store.operand, store.bytes, True)
                 moves = [*moves, out] if self.problem.buffers > 1 else [out, *moves]
             self.queue += moves
+        for transfer in [t for t in self.queue if t.block == 0 and t.name == "rhs"]:
+            place = self.problem.operands["rhs"].place
+            if self.ahead and place is not None and place.cycles(transfer.bytes) <= self.ahead:
+                self.queue.remove(transfer)
+                self.moved.append(transfer)
+                self.arrivals[0, "rhs"] = 0
 
     def run(self) -> int:
         """Clock until everything has been computed and stored; return the clocks."""
@@ -168,6 +176,8 @@ class Core:
             place = self.problem.operands[at_hand.name].place
             assert place is not None
             at_hand.left = at_hand.bytes * place.cycles_num
+            if at_hand.block == 0 and at_hand.name == "rhs":
+                at_hand.left -= self.ahead * place.bytes_den
 
     def _may_begin(self, transfer: Transfer, elapsed: int) -> bool:
         i = transfer.block

@@ -6,7 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ...chips.spec import TpuChip
+from ...mapping.schedule import first_weights
+from ...mapping.traffic import block_bytes
 from ...result import Result
+from .costing import gemm_cost
 from .lowering import GemmStep, Step
 
 
@@ -16,8 +19,11 @@ def compose(steps: Sequence[Step], results: Sequence[Result], chip: TpuChip) -> 
     A fused vector op works on a matmul's results while the next ones leave the array, and reads what else it
     needs beside the matmul's own transfers: it takes elapsed cycles only beyond what the vector unit, and the
     memory port, have left of the matmul's time, shared by all ops fused into it. Everything else runs one
-    after the other, each op from cold: no operand of an op is loaded before the op begins.
+    after the other. What an op may load before it begins is the chip's ``policy.prefetch``: nothing, or the
+    first weights of a matmul, while the port stands idle behind the last load of the ops before it.
     """
+    if chip.policy.prefetch == "weights":
+        results = _with_weights_ahead(steps, results, chip)
     rows: list[Result] = []
     room: dict[str, _Room] = {}
     for step, result in zip(steps, results, strict=True):
@@ -36,6 +42,59 @@ def compose(steps: Sequence[Step], results: Sequence[Result], chip: TpuChip) -> 
         else:
             rows.append(result)
     return tuple(rows)
+
+
+def _with_weights_ahead(steps: Sequence[Step], results: Sequence[Result], chip: TpuChip) -> list[Result]:
+    """The results when each matmul finds as much of its first weights loaded as the port had time for.
+
+    The occurrences of a run of ops with the same count (the layers of a model) follow one another: the first
+    op of the run follows the last one, but for its first occurrence.
+    """
+    idle = [_idle_after(steps, results, i, chip) for i in range(len(steps))]
+    improved = list(results)
+    for i, step in enumerate(steps):
+        if not isinstance(step, GemmStep) or step.op.rhs_kind != "weight" or step.mode == "bound":
+            continue
+        count, end = step.op.count, i
+        before = i - 1
+        opens = before < 0 or steps[before].op.count != count
+        if opens:
+            while end + 1 < len(steps) and steps[end + 1].op.count == count:
+                end += 1
+        first = gemm_cost(step, chip, _ahead(steps, idle, step, before))
+        again = gemm_cost(step, chip, _ahead(steps, idle, step, end)) if opens else first
+        improved[i] = first if count == 1 else first.plus(again.times(count - 1))
+    return improved
+
+
+def _idle_after(steps: Sequence[Step], results: Sequence[Result], i: int, chip: TpuChip) -> int:
+    """Port cycles, up to the end of op i, since the last matmul's last load, not taken by ops between."""
+    idle = 0
+    for j in range(i, -1, -1):
+        step, result = steps[j], results[j]
+        if not isinstance(step, GemmStep) and step.op.fused_into:
+            idle -= _port_cycles(result, chip) // step.op.count
+        else:
+            idle += result.port_idle
+        if isinstance(step, GemmStep):
+            break
+    return max(0, idle)
+
+
+def _ahead(steps: Sequence[Step], idle: Sequence[int], step: GemmStep, before: int) -> int:
+    """Port cycles of the first weights of `step` that fit behind op `before`: in time, and in memory."""
+    if before < 0:
+        return 0
+    problem = step.mapped.split.busiest
+    move, place = first_weights(problem, step.mapped.plan), problem.operands["rhs"].place
+    if move is None or place is None:
+        return 0
+    room = move.bytes
+    running = next((s for s in reversed(steps[: before + 1]) if isinstance(s, GemmStep)), None)
+    if running is not None and running.mapped.split.busiest.onchip_bytes is not None:
+        used, _ = block_bytes(running.mapped.split.busiest, running.mapped.plan.tile)
+        room = min(room, running.mapped.split.busiest.onchip_bytes - used)
+    return min(idle[before], int(place.cycles(max(0, room))))
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from ...blocks.array import AXES, Timing, folds
-from ...blocks.pipeline import Stage, run_nest
+from ...blocks.pipeline import Outcome, Stage, run_nest
 from ...chips.spec import TpuChip
 from ...mapping.plan import DIMS, CoreSplit, Plan, Problem, array_work
+from ...mapping.schedule import explain
 from ...mapping.space import array_splits
 from ...mapping.traffic import onchip_bytes, port_totals, sides
 from ...result import Bytes, Result, Traffic, add_bytes
@@ -31,26 +32,32 @@ def cost(step: Step, chip: TpuChip, record: Any = None) -> Result:
     record
         A list that receives the state of the stepped arrays, or None.
     """
-    if isinstance(step, VectorStep):
-        return _vector(step, chip)
+    one = _vector(step, chip) if isinstance(step, VectorStep) else gemm_cost(step, chip, record=record)
+    return one.times(step.op.count)
+
+
+def gemm_cost(step: GemmStep, chip: TpuChip, ahead: int = 0, record: Any = None) -> Result:
+    """One occurrence of a matmul, of whose first weights `ahead` port cycles are loaded already."""
     if step.mode == "bound":
         return _bound(step, chip)
     if step.mode == "stepped":
         from .stepped import stepped_cost
 
-        return stepped_cost(step, chip, record)
-    return tiled_cost(step, chip)
+        return stepped_cost(step, chip, ahead, record)
+    return tiled_cost(step, chip, ahead)
 
 
-def tiled_cost(step: GemmStep, chip: TpuChip) -> Result:
+def tiled_cost(step: GemmStep, chip: TpuChip, ahead: int = 0) -> Result:
     """Whole blocks scheduled exactly, with the array's exact timing."""
     mapped = step.mapped
+    cost = explain(mapped.split.busiest, mapped.plan, ahead) if ahead else mapped.cost
     return gemm_result(
         step,
         chip,
-        cycles=mapped.cost.cycles,
-        causes=mapped.cost.causes,
-        behind_memory=mapped.cost.behind_memory,
+        cycles=cost.cycles,
+        causes=cost.causes,
+        behind_memory=cost.behind_memory,
+        port_idle=cost.port_idle,
         traffic=plan_bytes(mapped.split, mapped.plan),
         array_macs=_array_macs(mapped.split),
         source="tiled",
@@ -67,8 +74,9 @@ def gemm_result(
     array_macs: int,
     source: str,
     behind_memory: int = 0,
+    port_idle: int = 0,
 ) -> Result:
-    """The row of a matmul from the figures of one occurrence."""
+    """The row of one occurrence of a matmul."""
     op, mapped = step.op, step.mapped
     slots, held, busy = _slots(mapped.split, mapped.plan)
     pe_cycles = chip.pes * chip.array.lanes[step.multiplied] * cycles
@@ -91,7 +99,8 @@ def gemm_result(
         precision=str(precision(step, chip)),
         min_dram_bytes=mapped.min_dram_bytes,
         notes=step.notes,
-    ).times(op.count)
+        port_idle=port_idle,
+    )
 
 
 def describe(step: GemmStep) -> dict[str, Any]:
@@ -178,16 +187,13 @@ def _busy_arrays(problem: Problem, plan: Plan) -> int:
 
 
 def _bound(step: GemmStep, chip: TpuChip) -> Result:
-    """Closed form, no tiling: the arrays with memory never in the way, and each byte moved once.
+    """Closed form, no blocks: the arrays with memory never in the way, and each byte moved once.
 
-    A lower bound of every plan, whatever the split over cores and arrays.
+    A lower bound of every plan with the same split over cores.
     """
     split = step.mapped.split
-    best = min(
-        (_array_bound(candidate, way) for candidate in [split] for way in array_splits(candidate.busiest)),
-        key=lambda found: found[0],
-    )
-    cycles, causes = best
+    ways = array_splits(split.busiest)
+    cycles, causes, _ = min((_array_bound(split, way) for way in ways), key=lambda found: found.cycles)
     traffic: dict[str, dict[str, Traffic]] = {}
     moving = 0
     for name in ("lhs", "rhs", "out"):
@@ -214,7 +220,7 @@ def _bound(step: GemmStep, chip: TpuChip) -> Result:
     )
 
 
-def _array_bound(split: CoreSplit, way: tuple[int, int]) -> tuple[int, dict[str, int]]:
+def _array_bound(split: CoreSplit, way: tuple[int, int]) -> Outcome:
     problem = split.busiest
     whole = Plan(tile={d: problem.size(d) for d in DIMS}, order="mnk", split=way)
     tiles, streamed, _ = array_work(problem, way, whole.tile)
@@ -227,10 +233,11 @@ def _vector(step: VectorStep, chip: TpuChip) -> Result:
     op = step.op
     cycles_each = -(-op.elements * op.vector_ops // (chip.cores * chip.vector.ops_per_cycle))
     if op.fused_into:
-        read, write, cycles, causes = op.side_bytes, 0, cycles_each, {"vector": cycles_each}
+        read, write = op.side_bytes, 0
+        cycles, causes, idle = cycles_each, {"vector": cycles_each}, 0
     else:
         read, write = op.read_bytes, op.write_bytes
-        cycles, causes = _vector_schedule(step, chip, cycles_each)
+        cycles, causes, idle = _vector_schedule(step, chip, cycles_each)
     traffic: dict[str, dict[str, Traffic]] = {}
     if read or write:
         traffic = {step.level: {"other": Traffic(read, write)}}
@@ -243,11 +250,12 @@ def _vector(step: VectorStep, chip: TpuChip) -> Result:
         cycles_by_cause={c: v for c, v in causes.items() if v},
         bytes=traffic,
         source="tiled",
-    ).times(op.count)
+        port_idle=idle,
+    )
 
 
-def _vector_schedule(step: VectorStep, chip: TpuChip, vector_cycles: int) -> tuple[int, dict[str, int]]:
-    """Equal blocks, double-buffered: load, compute, store. Cycles and causes of one occurrence."""
+def _vector_schedule(step: VectorStep, chip: TpuChip, vector_cycles: int) -> Outcome:
+    """Equal blocks, double-buffered: load, compute, store. One occurrence."""
     op, clock = step.op, chip.clock_hz
     room = chip.memory["vmem"].bytes
     amount = op.read_bytes + op.write_bytes
@@ -273,5 +281,6 @@ def _vector_schedule(step: VectorStep, chip: TpuChip, vector_cycles: int) -> tup
         share(vector_cycles),
     )
     unit = Timing(load=0, skew=0, shift_out=0, serial=False, rows=1, cols=1)
-    cycles, causes = run_nest((blocks,), lambda _: stage, unit)
-    return cycles, {("vector" if cause == "compute" else cause): v for cause, v in causes.items()}
+    outcome = run_nest((blocks,), lambda _: stage, unit)
+    causes = {("vector" if cause == "compute" else cause): v for cause, v in outcome.causes.items()}
+    return outcome._replace(causes=causes)

@@ -23,8 +23,8 @@ STORED_PE_CLOCKS = 2 * 10**8
 """Up to this many PE clocks of an array every register is stored; beyond, words in passing are views."""
 
 
-def stepped_cost(step: GemmStep, chip: TpuChip, record: list[Any] | None = None) -> Result:
-    """As the tiled cost of a step, observed clock by clock.
+def stepped_cost(step: GemmStep, chip: TpuChip, ahead: int = 0, record: list[Any] | None = None) -> Result:
+    """As the tiled cost of one occurrence, observed clock by clock.
 
     Each distinct share of the cores is clocked; the arrays run on seeded operands, and count their MACs.
     `record` receives every :class:`SteppedArray`.
@@ -33,7 +33,7 @@ def stepped_cost(step: GemmStep, chip: TpuChip, record: list[Any] | None = None)
     traffic: Bytes = {}
     macs = 0
     for number, share in enumerate(step.mapped.split.shares):
-        core = Core(share.problem, step.mapped.plan)
+        core = Core(share.problem, step.mapped.plan, ahead=ahead)
         clocks = core.run()
         arrays = _arrays(step, chip, core)
         seen = _observe(arrays)
@@ -52,6 +52,7 @@ def stepped_cost(step: GemmStep, chip: TpuChip, record: list[Any] | None = None)
         traffic=traffic,
         array_macs=macs,
         behind_memory=step.mapped.cost.behind_memory,
+        port_idle=step.mapped.cost.port_idle,
         source="stepped",
     )
 
@@ -173,7 +174,7 @@ def _causes(core: Core, clocks: int) -> dict[str, int]:
     """Cycles of the busiest array by cause; what latency costs is what a prompt memory saves."""
     timing, feeder = core.problem.timing, core.feeders[0]
     waits = dict(core.waits)
-    saved = clocks - Core(core.problem, core.plan, prompt=True).run()
+    saved = clocks - Core(core.problem, core.plan, ahead=core.ahead, prompt=True).run()
     drained = feeder.clear if timing.serial else feeder.end + timing.drain
     waits["stall_dram"] += clocks - drained
     waits["stall_latency"] = min(waits["stall_dram"], saved)
