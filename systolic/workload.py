@@ -237,6 +237,9 @@ class Workload:
         Elements that training keeps beside the parameters: results of the forward pass, gradients.
     dtype
         Number format of the model, or None where nobody said: each chip then takes its native one.
+    stored
+        Parameters that lie in memory as (number format, elements), where the shapes of the ops do not
+        tell: the arguments of a JAX function. None: they are the sum over the ops.
     notes, not_covered
         What the reader has to know; what is left out.
     """
@@ -251,6 +254,7 @@ class Workload:
     kv_cache_elements: int = 0
     saved_elements: int = 0
     dtype: str | None = None
+    stored: tuple[tuple[str, int], ...] | None = None
     notes: tuple[str, ...] = ()
     not_covered: tuple[NotCovered, ...] = ()
 
@@ -277,17 +281,26 @@ class Workload:
 
     @property
     def parameters(self) -> int:
-        """Model parameters: the sum over the shapes that are simulated, and those that are idle."""
+        """Model parameters: the sum over the shapes that are simulated, and those that are idle.
+
+        What is `stored`, where the shapes do not tell.
+        """
+        if self.stored is not None:
+            return sum(elements for _, elements in self.stored)
         return sum(op.parameters for op in (*self.ops, *self.idle))
 
     @property
     def active_parameters(self) -> int:
         """Parameters of the ops that run; an embedding table counts whole, though few rows are read."""
+        if self.stored is not None:
+            return self.parameters
         return sum(op.parameters for op in self.ops)
 
     @property
     def weight_bytes(self) -> int:
         """Bytes of all parameters, each in the format of the op that holds it."""
+        if self.stored is not None:
+            return sum(dtypes.bytes_of(elements, dtype) for dtype, elements in self.stored)
         return sum(
             dtypes.bytes_of(op.parameters, str(op.rhs_dtype) if isinstance(op, Gemm) else op.dtype)
             for op in (*self.ops, *self.idle)
