@@ -312,9 +312,27 @@ class SteppedArray:
     # The streamed engine.
 
     def _reversed_left(self, begin: int, end: int) -> np.ndarray:
-        words, _ = self._left_words(begin - self.array.cols + 1, end)
+        lines = self._lines("left", self.array.rows, begin - self.array.cols + 1, end)
+        return np.ascontiguousarray(lines[:, :, ::-1])
+
+    def _lines(self, side: str, places: int, begin: int, end: int) -> np.ndarray:
+        """Words on one side of the array in clocks begin <= t < end, without flags: (lanes, places, clocks)."""
         number: Any = np.float32 if self.is_float else np.int32
-        return np.ascontiguousarray(words.transpose(1, 2, 0)[:, :, ::-1], dtype=number)
+        lines = np.zeros((self.lanes, places, end - begin), number)
+        for tile in self._entering(begin, end, places):
+            # Only what the window sees, so that a long tile costs each window no more than a short one.
+            first = max(0, begin - places - tile.start)
+            last = min(self._fed(tile), end - tile.start)
+            part = getattr(tile, side)[first * self.lanes : last * self.lanes]
+            words = np.zeros(((last - first) * self.lanes, part.shape[1]), number)
+            words[: len(part)] = part
+            lanes = words.reshape(last - first, self.lanes, -1).transpose(1, 2, 0)
+            for place, line in enumerate(lanes.transpose(1, 0, 2)):
+                at = tile.start + first + place - begin
+                low, high = max(0, at), min(end - begin, at + last - first)
+                if low < high:
+                    lines[:, place, low:high] = line[:, low - at : high - at]
+        return lines
 
     def _windows(self) -> Iterator[tuple[int, int]]:
         for begin in range(1, self.clocks + 1, WINDOW):
@@ -354,9 +372,9 @@ class SteppedArray:
         lasts = np.array([t.start + self._fed(t) - 1 for t in self.tiles if t.last], np.int64)
         psum, finished = np.zeros((rows, cols), number), np.zeros((len(lasts), rows, cols), number)
         for begin, end in self._windows():
-            top, _ = self._top_stream(begin - rows + 1, end)
+            top = self._lines("top", cols, begin - rows + 1, end).transpose(2, 0, 1)
             streamed.stream_output_stationary(
-                self._reversed_left(begin, end), np.ascontiguousarray(top, dtype=number), begin, end - begin,
+                self._reversed_left(begin, end), np.ascontiguousarray(top), begin, end - begin,
                 firsts, lasts, psum, finished,
             )  # fmt: skip
         ends = [t for t in self.tiles if t.last]
