@@ -16,13 +16,14 @@ TEST_TOOLS := git:git
 # More workers than this compile the same kernels side by side and wait for one another's memory.
 PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4
 
-.PHONY: help env demo test bench clean
+.PHONY: help env demo test bench shown clean
 
 help:
 	@echo 'make env     create $(VENV) with an interpreter 3.11 to 3.13 and install systolic in it'
 	@echo 'make demo    env, then simulate and check every matmul of GPT-2 on a TPU v4'
 	@echo 'make test    env, then lint, types, import contracts and all tests (TOOLS=skip: without missing tools)'
 	@echo 'make bench   env, then the speeds that are kept as benchmarks'
+	@echo 'make shown   env, then renew the outputs that README.md and the notebooks show'
 	@echo 'make clean   remove $(VENV) and everything that can be made again'
 
 env: $(VENV)/installed
@@ -45,6 +46,10 @@ test:
 
 bench: $(VENV)/installed-test
 	$(BIN)/python -m pytest benchmarks --benchmark-only
+
+shown: $(VENV)/installed-test
+	$(BIN)/python -m tests.readme
+	$(BIN)/python -m tests.notebooks
 
 clean:
 	rm -rf $(VENV) build dist out *.egg-info .benchmarks .hypothesis .import_linter_cache

@@ -24,7 +24,7 @@ import systolic
 from systolic.dtypes import DTYPES
 
 V5E = Path(__file__).parent / "data" / "tpu-v5e.toml"
-CHIPS = ("tpu-v1", "tpu-v3", "tpu-v4", V5E, "tpu-v5p", "tpu-v6e")
+CHIPS: tuple[str | Path, ...] = ("tpu-v1", "tpu-v3", "tpu-v4", V5E, "tpu-v5p", "tpu-v6e")
 
 SIDE = {8: 1024, 16: 4096}
 """Bits of a weight -> rows of the weight matrix; TPU v1 keeps 2024 rows of 1024 and their results on chip."""
