@@ -122,10 +122,11 @@ def _point(series: Series, chip: systolic.Chip, row: Mapping[str, str]) -> Point
 
 
 def roofline_parts(gemm: systolic.Gemm, chip: systolic.Chip) -> tuple[float, float]:
-    """Seconds at the chip's peak rate in bf16, and of moving each operand once at its bandwidth."""
-    bandwidth = chip.memory["dram"].bytes_per_s
-    assert bandwidth is not None
+    """Seconds at the chip's peak rate in bf16, and of moving each operand once at its sustained bandwidth."""
+    memory = chip.memory["dram"]
+    assert memory.bytes_per_s is not None
     moved = gemm.lhs_bytes + gemm.rhs_bytes + gemm.out_bytes
+    bandwidth = memory.bytes_per_s * memory.sustained_percent / 100
     return gemm.macs / chip.peak_macs_per_s("bf16"), moved / bandwidth
 
 
@@ -162,7 +163,9 @@ def print_summary(series: Series, rows: Sequence[Point]) -> None:
     """MAPE of all rows, and of those that the roofline calls compute-bound and memory-bound."""
     peer = best_peer(rows)
     print(f"{series.device}, {series.dtype}; {series.clock}")
-    print(f"{'MAPE, %':<13} {'rows':>4} {'systolic':>9} {'roofline':>9} {peer:>10}")
+    print(
+        f"{'MAPE, %':<13} {'rows':>4} {'systolic':>9} {'roofline':>9} {peer:>10}   systolic's mean error, %"
+    )
     compute = [row for row in rows if row.compute_bound]
     memory = [row for row in rows if not row.compute_bound]
     parts = {"all": rows, "compute-bound": compute, "memory-bound": memory}
@@ -171,7 +174,8 @@ def print_summary(series: Series, rows: Sequence[Point]) -> None:
             ours = mape(part, lambda row: row.simulated)
             roofline = mape(part, lambda row: row.roofline)
             theirs = mape(part, lambda row: row.peers[peer])
-            print(f"{name:<13} {len(part):4} {ours:9.1f} {roofline:9.1f} {theirs:10.1f}")
+            mean = sum(error(row.measured, row.simulated) for row in part) / len(part)
+            print(f"{name:<13} {len(part):4} {ours:9.1f} {roofline:9.1f} {theirs:10.1f}   {mean:+.1f}")
 
 
 def main() -> None:

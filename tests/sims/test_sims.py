@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+import systolic
+
 ROOT = Path(__file__).parents[2]
 SIMS = ROOT / "sims"
 STUDIES = ("critical_batch", "tpu_measured")
@@ -67,7 +69,7 @@ def errors_of_rows(section: str) -> dict[str, list[float]]:
 
 
 def summary(section: str) -> dict[str, list[float]]:
-    """Kind of rows -> count, and MAPE of systolic, roofline and peer."""
+    """Kind of rows -> count, MAPE of systolic, roofline and peer, and mean error of systolic."""
     lines = re.findall(r"^(all|compute-bound|memory-bound) +(.*)$", section, re.MULTILINE)
     return {name: [float(number) for number in numbers.split()] for name, numbers in lines}
 
@@ -88,17 +90,19 @@ def test_printed_errors_follow_from_the_rows(measured: list[str]) -> None:
 
 
 def test_rooflines_have_the_published_rates(measured: list[str]) -> None:
-    # 4096 cubed at the 918 TFLOP/s of TPU v6e; one row of 4096 x 4096 bf16 weights at its 1638 GB/s.
+    # 4096 cubed at the 918 TFLOP/s of TPU v6e; one row of 4096 x 4096 bf16 weights at its 1638 GB/s, less
+    # what the chip file says that long streams do not reach.
+    sustained = 1638e9 * systolic.load_chip("tpu-v6e").memory["dram"].sustained_percent / 100
     lines = {line.split()[0]: line.split() for line in measured[2].splitlines() if "×" in line}
     assert float(lines["1×4096×4096×4096"][4]) == pytest.approx(1e6 * 2 * 4096**3 / 918e12, rel=0.002)
     weights = 2 * (4096 * 4096 + 4096 + 4096)
-    assert float(lines["1×1×4096×4096"][4]) == pytest.approx(1e6 * weights / 1638e9, rel=0.002)
+    assert float(lines["1×1×4096×4096"][4]) == pytest.approx(1e6 * weights / sustained, rel=0.002)
 
 
 def test_simulation_beats_a_roofline_with_the_same_numbers(measured: list[str]) -> None:
     for section in measured:
-        for name, (_, systolic, roofline, _) in summary(section).items():
-            assert systolic < roofline, (section.splitlines()[0], name)
+        for name, (_, ours, roofline, *_) in summary(section).items():
+            assert ours < roofline, (section.splitlines()[0], name)
 
 
 def test_peer_errors_are_those_of_its_published_predictions(measured: list[str]) -> None:
