@@ -48,3 +48,17 @@ def parse_tile(text: str | None, problems: list[str]) -> tuple[int, int, int] | 
         return sides[0], sides[1], sides[2]
     problems.append(f"--tile must be three whole numbers > 0 such as 512,768,768 (M,N,K), got {text!r}")
     return None
+
+
+def parse_counts(option: str, texts: Sequence[str], problems: list[str]) -> dict[str, int]:
+    """Name -> whole number of all ``--OPTION NAME=NUMBER``."""
+    counts: dict[str, int] = {}
+    for text in texts:
+        name, equals, number = (part.strip() for part in text.rpartition("="))
+        if not (name and equals and number.isdecimal()):
+            problems.append(f"--{option} must be NAME=NUMBER such as model.py:42=10, got {text!r}")
+        elif name in counts:
+            problems.append(f"--{option} must give each name once, got {name} twice")
+        else:
+            counts[name] = int(number)
+    return counts

@@ -11,12 +11,15 @@ import typer
 from ..errors import raise_if_any
 from .bar import Bar
 from .files import check_target, write_whole
-from .options import Debug, Overrides, parse_on, parse_set, parse_tile
+from .options import Debug, Overrides, parse_counts, parse_on, parse_set, parse_tile
 
 if TYPE_CHECKING:
     from ..engine.report import Report
+    from ..workload import Workload
 
 STDOUT = "-"
+MODEL_DEFAULTS = {"phase": "prefill", "batch": 1, "logits": "all", "causal": False}
+"""Options of a model that a program must leave alone; those that are not here are None."""
 
 
 def run(
@@ -24,7 +27,8 @@ def run(
         str,
         typer.Argument(
             metavar="MODEL",
-            help="A catalogue name (gpt2, llama-3-8b), a Hugging Face config.json, or M,N,K (512,768,768).",
+            help="A catalogue name (gpt2, llama-3-8b), a Hugging Face config.json, M,N,K (512,768,768), a "
+            "JAX function as file.py:function, or a file of StableHLO (.mlir, .mlirbc, .jaxexport).",
         ),
     ],
     on: Annotated[
@@ -53,6 +57,28 @@ def run(
     causal: Annotated[
         bool, typer.Option("--causal", help="Count apart the attention MACs outside the causal mask.")
     ] = False,
+    arguments: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--arg",
+            metavar="SIDES:FORMAT",
+            help="An argument of file.py:function, as 8x128:bf16; repeatable. Default: FUNCTION_args there.",
+        ),
+    ] = None,
+    trips: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--trip", metavar="LOOP=COUNT", help="Iterations of a loop of unknown length; repeatable."
+        ),
+    ] = None,
+    branches: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--branch",
+            metavar="COND=INDEX",
+            help="Branch of a cond. Default: that with most MACs; repeatable.",
+        ),
+    ] = None,
     dataflow: Annotated[
         str | None, typer.Option(metavar="ws|os|is", help="What stays in the PEs. Default: the chip's own.")
     ] = None,
@@ -94,6 +120,9 @@ def run(
     problems: list[str] = []
     places, changed = parse_on(on, problems), parse_set(overrides or [], problems)
     pinned = parse_tile(tile, problems)
+    program: dict[str, Any] = {"arguments": arguments or []}
+    for option, texts in (("trip", trips), ("branch", branches)):
+        program["branches" if option == "branch" else "trips"] = parse_counts(option, texts or [], problems)
     raise_if_any(problems)
     if json not in (None, STDOUT):
         check_target(Path(json), "--json")
@@ -103,13 +132,37 @@ def run(
     choices |= {"check": check, "precision": precision, "overrides": changed}
 
     from ..engine.simulation import simulate
-    from ..models import load_model
 
     with Bar() as bar:
-        report = simulate(load_model(model, **model_options), places, **choices, progress=bar)
+        work = _workload(model, model_options, program)
+        report = simulate(work, on=places, **choices, progress=bar)
     _deliver(report, json)
     if not report.passed:
         raise typer.Exit(1)
+
+
+def _workload(model: str, options: dict[str, Any], program: dict[str, Any]) -> Workload:
+    """The workload of a model or of a program; options that belong to the other are refused."""
+    from ..models import load_model
+    from ..models.programs import is_program, load_program
+
+    if not is_program(model):
+        raise_if_any(
+            [
+                f"--{flag} applies to a program such as file.py:function, not to the model {model!r}; drop it"
+                for flag, given in zip(("arg", "trip", "branch"), program.values(), strict=True)
+                if given
+            ]
+        )
+        return load_model(model, **options)
+    raise_if_any(
+        [
+            f"--{name.replace('_', '-')} applies to a model, and {model} states its own shapes; drop it"
+            for name, value in options.items()
+            if value != MODEL_DEFAULTS.get(name)
+        ]
+    )
+    return load_program(model, **program)
 
 
 def _deliver(report: Report, json: str | None) -> None:

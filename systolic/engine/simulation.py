@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter
 from typing import Any
@@ -13,6 +13,7 @@ from ..chips.spec import DATAFLOWS, Chip
 from ..errors import SystolicError, raise_if_any, shown
 from ..machines.base import MODES, Mode, Options
 from ..mapping.plan import ORDERS
+from ..models.trace.arguments import Params
 from ..quantity import count_problem
 from ..result import Result
 from ..workload import PRECISIONS, Gemm, Op, Workload
@@ -28,9 +29,12 @@ Where = str | os.PathLike[str] | Chip
 
 
 def simulate(
-    workload: Workload | Gemm | Sequence[Gemm],
+    workload: Workload | Gemm | Sequence[Gemm] | Callable[..., Any],
+    *args: Any,
     on: Where | Sequence[Where] = "tpu-v4",
-    *,
+    trips: Mapping[str, int] | None = None,
+    branches: Mapping[str, int] | None = None,
+    params: Params = None,
     mode: Mode = "tiled",
     dataflow: str | None = None,
     tile: tuple[int, int, int] | None = None,
@@ -40,12 +44,18 @@ def simulate(
     overrides: Mapping[str, object] | None = None,
     progress: Progress | None = None,
 ) -> Report:
-    """Simulate a workload on one chip or several.
+    """Simulate a workload, or the matmuls of any JAX function, on one chip or several.
 
     Parameters
     ----------
     workload
-        From :func:`systolic.load_model`, or one matmul, or several that run in this order.
+        From :func:`systolic.load_model`, or one matmul, or several that run in this order, or a JAX
+        function.
+    args
+        The function's arguments: pytrees of arrays or ``jax.ShapeDtypeStruct``. For a workload, the
+        chips may stand here.
+    trips, branches, params
+        What a function leaves open: see :func:`systolic.models.jaxpr.count_function`.
     on
         Catalogue names, paths of ``.toml`` files, or chips.
     mode
@@ -74,7 +84,13 @@ def simulate(
     """
     started = perf_counter()
     options = _options(mode, dataflow, tile, order, precision, check)
-    work = as_workload(workload)
+    if callable(workload):
+        from ..models.jaxpr import count_function
+
+        work = count_function(workload, *args, trips=trips, branches=branches, params=params).workload
+    else:
+        on = _chips_of(args, on, trips, branches, params)
+        work = as_workload(workload)
     if precision is not None:
         work = replace(work, ops=tuple(_with_precision(op, precision) for op in work.ops))
     setups = [_setup(work, where, overrides or {}, options) for where in _places(on)]
@@ -92,6 +108,15 @@ def simulate(
     )
 
 
+def _chips_of(args: Sequence[Any], on: Any, *of_functions: Any) -> Any:
+    """The chips of a workload that is no function, which may stand behind it."""
+    if len(args) > 1 or any(choice is not None for choice in of_functions):
+        raise SystolicError(
+            "arguments, trips, branches and params apply to a function, and the workload given is none"
+        )
+    return args[0] if args else on
+
+
 def as_workload(work: Workload | Gemm | Sequence[Gemm]) -> Workload:
     """A workload from what :func:`simulate` takes; matmuls keep the number formats that they state.
 
@@ -105,7 +130,7 @@ def as_workload(work: Workload | Gemm | Sequence[Gemm]) -> Workload:
     gemms = (work,) if isinstance(work, Gemm) else work
     if not isinstance(gemms, (list, tuple)) or not all(isinstance(g, Gemm) for g in gemms):
         raise SystolicError(
-            f"workload must be a Workload, a Gemm or a list of Gemms, got {shown(work)}; "
+            f"workload must be a Workload, a Gemm, a list of Gemms or a function, got {shown(work)}; "
             "systolic.load_model(name) gives the workload of a model"
         )
     if not gemms:

@@ -66,7 +66,7 @@ def test_all_wrong_choices_are_reported_at_once() -> None:
     )
 
 
-@pytest.mark.parametrize("wrong", ["gpt2", 7, [1], [], lambda x: x])
+@pytest.mark.parametrize("wrong", ["gpt2", 7, [1], []])
 def test_what_is_no_workload_is_refused(wrong: object) -> None:
     with pytest.raises(SystolicError, match="workload must"):
         simulate(wrong)  # type: ignore[arg-type]
