@@ -14,7 +14,7 @@ import systolic
 
 ROOT = Path(__file__).parents[2]
 SIMS = ROOT / "sims"
-STUDIES = ("critical_batch", "tpu_measured")
+STUDIES = ("critical_batch", "scalesim_counts", "tpu_measured")
 
 # Rows from which on a matmul is bound by compute. TPU v1: ridge of its roofline, 1350 MACs per byte of weight
 # (Jouppi et al., ISCA 2017). TPU v5e: 240 (Austin et al., How to Scale Your Model, "All About Rooflines").
@@ -50,6 +50,12 @@ def test_critical_batches_are_the_published_ones() -> None:
     _, *lines = study("critical_batch").splitlines()
     found = {chip: float(simulated) for chip, _, simulated in map(str.split, lines)}
     assert found == pytest.approx(PUBLISHED_BATCH, rel=0.05)
+
+
+def test_counts_equal_those_of_scalesim() -> None:
+    # SCALE-Sim v3's schedule and SRAM reads; 16 matmuls x 5 arrays in each dataflow.
+    _, *lines = study("scalesim_counts").splitlines()
+    assert [line.split() for line in lines] == [[dataflow, *3 * ["80"]] for dataflow in ("ws", "os", "is")]
 
 
 @pytest.fixture(scope="module")
