@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .chips import Chip, load_chip
-    from .engine.execute import matmul_hook
+    from .engine.execute import matmul_hook, run
     from .engine.report import Report
     from .engine.simulation import simulate
     from .errors import SystolicError
@@ -34,6 +34,7 @@ __all__ = [
     "load_chip",
     "load_model",
     "matmul_hook",
+    "run",
     "simulate",
 ]
 
@@ -47,6 +48,7 @@ _HOMES = {
     "load_chip": "chips",
     "load_model": "models",
     "matmul_hook": "engine.execute",
+    "run": "engine.execute",
     "simulate": "engine.simulation",
 }
 

@@ -224,9 +224,11 @@ class _Reader:
 
     def closed(self, closed: ClosedJaxpr, name: str = "") -> Graph:
         """The graph of a closed jaxpr."""
-        return self.jaxpr(closed.jaxpr, name)
+        return self.jaxpr(closed.jaxpr, name, consts=closed.consts)
 
-    def jaxpr(self, jaxpr: Jaxpr, name: str = "", inputs: int | None = None) -> Graph:
+    def jaxpr(
+        self, jaxpr: Jaxpr, name: str = "", inputs: int | None = None, consts: Sequence[Any] = ()
+    ) -> Graph:
         """The graph of a jaxpr; its first `inputs` variables (default: all) are inputs."""
         if id(jaxpr) in self._read:
             return self._read[id(jaxpr)][1]
@@ -243,62 +245,63 @@ class _Reader:
         constants = tuple(tensor(v) for v in jaxpr.constvars)
         nodes = tuple(self._node(eqn, tensor) for eqn in jaxpr.eqns)
         outputs = tuple(tensor(v) for v in jaxpr.outvars)
-        graph = Graph(variables[:inputs], outputs, nodes, constants, name)
+        graph = Graph(variables[:inputs], outputs, nodes, constants, name, source=(jaxpr, tuple(consts)))
         self._read[id(jaxpr)] = (jaxpr, graph)  # holding the jaxpr keeps its id from being given away
         return graph
 
     def _node(self, eqn: JaxprEqn, tensor: Callable[[Any], Tensor]) -> Node:
         inputs = tuple(tensor(v) for v in eqn.invars)
-        work, used = self._work(eqn)
+        work = self._work(eqn)
+        if isinstance(work, Inner) and work.operands is not None:
+            inputs = tuple(inputs[i] for i in work.operands)
         return Node(
             primitive=eqn.primitive.name,
-            inputs=inputs if used is None else tuple(inputs[i] for i in used),
+            inputs=inputs,
             outputs=tuple(tensor(v) for v in eqn.outvars),
             work=work,
             label=_label(eqn),
             attributes={} if work is not None else eqn.params,
         )
 
-    def _work(self, eqn: JaxprEqn) -> tuple[Work | None, Sequence[int] | None]:
-        """What an equation does, and which of its operands that takes (None: all)."""
+    def _work(self, eqn: JaxprEqn) -> Work | None:
         name, params = eqn.primitive.name, eqn.params
         if name in MATMULS:
-            return MATMULS[name](params), None
+            return MATMULS[name](params)
         if name == "scan":
             body = self.closed(params["jaxpr"])
-            consts, carried = params["num_consts"], params["num_carry"]
-            return Inner("scan", (body,), params["length"], consts, carried), None
+            return Inner("scan", (body,), params["length"], params["num_consts"], params["num_carry"])
         if name == "while":
             bodies = self.closed(params["cond_jaxpr"]), self.closed(params["body_jaxpr"])
             cond_consts, consts = params["cond_nconsts"], params["body_nconsts"]
             carried = len(eqn.invars) - cond_consts - consts
-            return Inner("while", bodies, None, consts, carried, cond_consts), None
+            return Inner("while", bodies, None, consts, carried, cond_consts)
         if name == "cond":
-            return Inner("branch", tuple(self.closed(b, _function(b)) for b in params["branches"])), None
+            return Inner("branch", tuple(self.closed(b, _function(b)) for b in params["branches"]))
         if name == "custom_linear_solve":
             return self._solve(params)
         if name == "pallas_call":
-            return self._kernel(eqn), None
+            return self._kernel(eqn)
         if name == "shard_map":
             devices = prod(params["mesh"].shape[axis] for axis in params["newly_manual_axes"])
             note = f"shard_map over {devices} devices: the work of all of them, on one chip"
-            return Inner("call", (self.jaxpr(params["jaxpr"]),), devices, note=note), None
+            return Inner("call", (self.jaxpr(params["jaxpr"]),), devices, note=note)
         return self._call(name, params)
 
-    def _call(self, name: str, params: Mapping[str, Any]) -> tuple[Work | None, Sequence[int] | None]:
+    def _call(self, name: str, params: Mapping[str, Any]) -> Work | None:
         from jax.extend.core import jaxprs_in_params
 
         inner = [] if name in SCALAR_PROGRAMS else list(jaxprs_in_params(params))
         if not inner:
-            return None, None
+            return None
         if name in CALLS and len(inner) == 1:
-            (jaxpr,) = inner
-            return Inner("call", (self.jaxpr(jaxpr, str(params.get("name", ""))),)), None
+            (program,) = inner
+            jaxpr, consts = getattr(program, "jaxpr", program), getattr(program, "consts", ())
+            return Inner("call", (self.jaxpr(jaxpr, str(params.get("name", "")), consts=consts),))
         graphs = [self.jaxpr(getattr(j, "jaxpr", j)) for j in inner]
         nodes = tuple(node for graph in graphs for node in graph.nodes)
-        return Inner("call", (Graph((), (), nodes),), opaque=True), ()
+        return Inner("call", (Graph((), (), nodes),), opaque=True, operands=())
 
-    def _solve(self, params: Mapping[str, Any]) -> tuple[Work, Sequence[int]]:
+    def _solve(self, params: Mapping[str, Any]) -> Work:
         """``custom_linear_solve`` holds four programs, of which a run takes one."""
         lengths, programs = params["const_lengths"], params["jaxprs"]
         before = lengths.matvec + lengths.vecmat
@@ -306,7 +309,7 @@ class _Reader:
         body = self.closed(programs.solve)
         operands = len(body.inputs) - lengths.solve
         used = (*range(before, before + lengths.solve), *range(after, after + operands))
-        return Inner("call", (body,)), used
+        return Inner("call", (body,), operands=used)
 
     def _kernel(self, eqn: JaxprEqn) -> Inner:
         """A Pallas kernel: its program once per step of the grid."""

@@ -21,11 +21,14 @@ class Observed:
     ----------
     bodies
         How often the body (or branch) at a path ran, over the whole run.
+    entered
+        Paths of the loops and branches whose bodies are counted so.
     groups
         Path of a ragged contraction -> length of a group -> how many groups had it.
     """
 
     bodies: Counter[Path] = field(default_factory=Counter)
+    entered: set[Path] = field(default_factory=set)
     groups: dict[Path, Counter[int]] = field(default_factory=dict)
 
 

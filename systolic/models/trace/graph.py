@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import prod
 from typing import Any, Literal
 
@@ -78,6 +79,8 @@ class Inner:
         What the reader has to know, or "".
     opaque
         Whether how often the bodies run is a guess: the primitive is then named in `not_covered`.
+    operands
+        Which of the primitive's operands the bodies take; None: all.
     """
 
     kind: InnerKind
@@ -88,6 +91,7 @@ class Inner:
     cond_consts: int = 0
     note: str = ""
     opaque: bool = False
+    operands: tuple[int, ...] | None = None
 
 
 Work = Contraction | Convolution | RaggedContraction | Inner
@@ -112,7 +116,8 @@ class Node:
 class Graph:
     """A program: nodes in the order in which they run.
 
-    `constants` are values that it holds: arrays over which a function closes.
+    `constants` are values that it holds: arrays over which a function closes. `source` is what the front
+    end read it from.
     """
 
     inputs: tuple[Tensor, ...]
@@ -120,6 +125,13 @@ class Graph:
     nodes: tuple[Node, ...]
     constants: tuple[Tensor, ...] = ()
     name: str = ""
+    source: Any = None
+
+    @cached_property
+    def multiplies(self) -> bool:
+        """Whether a matmul is in it, or in a program inside it."""
+        works = [node.work for node in self.nodes if node.work is not None]
+        return any(any(b.multiplies for b in w.bodies) if isinstance(w, Inner) else True for w in works)
 
     def maker(self, tensor: Tensor) -> Node | None:
         """The node that yields `tensor`, or None for an input or a constant."""

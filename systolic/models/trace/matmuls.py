@@ -77,7 +77,7 @@ def matmul(
             sides = sides.swapped
             layout = "".join("n" if stored == "t" else "t" for stored in reversed(layout))
     try:
-        gemm, narrowed = _gemm(node, sides, [t.dtype for t in operands])
+        gemm, narrowed = gemm_of(node, sides, [t.dtype for t in operands])
     except SystolicError:
         formats = " x ".join(t.dtype for t in operands)
         return Missing(f"{name}: matmul of {formats}", sides.macs * count)
@@ -88,7 +88,6 @@ def matmul(
         layers=count,
         rhs_kind=kind,  # type: ignore[arg-type]
         layout=layout,
-        precision=dot.precision,
         name=name,
         origin=", ".join(filter(None, (node.label.source, direction))),
     )
@@ -104,8 +103,16 @@ def _shared_folded(sides: Sides, dot: Contraction, node: Node, facts: Sequence[F
     return replace(sides, batch=sides.batch // shared, m=sides.m * shared)
 
 
-def _gemm(node: Node, sides: Sides, operands: Sequence[str]) -> tuple[Gemm, str]:
-    """The matmul in the program's formats, and the integer format that its result is narrowed to."""
+def gemm_of(node: Node, sides: Sides, operands: Sequence[str]) -> tuple[Gemm, str]:
+    """The matmul in the program's formats, and the integer format that its result is narrowed to.
+
+    Raises
+    ------
+    SystolicError
+        If a format is none that a chip here multiplies.
+    """
+    dot = node.work.dot if isinstance(node.work, RaggedContraction) else node.work
+    assert isinstance(dot, (Contraction, Convolution))
     lhs, rhs = (dtypes.canonical(dtype) for dtype in operands)
     out = dtypes.canonical(node.outputs[0].dtype)
     narrowed = ""
@@ -120,5 +127,8 @@ def _gemm(node: Node, sides: Sides, operands: Sequence[str]) -> tuple[Gemm, str]
         dtype=lhs,
         rhs_dtype=rhs,
         out_dtype=out,
+        precision=node.work.dot.precision
+        if isinstance(node.work, RaggedContraction)
+        else node.work.precision,
     )
     return gemm, narrowed

@@ -103,7 +103,9 @@ class Region:
 
     def finished(self) -> VectorOp | None:
         """The op, or None where nothing is computed, looked up or written."""
-        if self.largest is None or not (self.operations or self.gathers or self.writes_part):
+        if self.largest is None or not self.times or not self.largest.size:
+            return None
+        if not (self.operations or self.gathers or self.writes_part):
             return None
         bits = bits_of(self.largest.dtype)
         written = self.writes_part or sum(v.bytes for v in self.made if v.escapes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -177,9 +178,9 @@ class Walk:
     ) -> list[Value]:
         """Alternatives: all of them as they were seen, or the one chosen, or the one with most MACs."""
         self._close()
-        start, taken, facts = len(self.events), [], []
+        start, taken, facts, seen = len(self.events), [], [], self._seen(path)
         for i, graph in enumerate(inner.bodies):
-            runs = times if self._observed is None else self._observed.bodies[*path, i]
+            runs = times if seen is None else seen[*path, i]
             outputs = self._body(graph, inputs[1:], runs, (*path, i), scope) if runs else []
             self._close()
             for value in outputs:
@@ -187,15 +188,14 @@ class Walk:
             facts.append([v.fact for v in outputs])
             taken.append(self.events[start:])
             del self.events[start:]
-        self.events += self._chosen(node, inner, taken, scope)
-        joined = next(f for f in facts if f)
+        every = [event for events in taken for event in events]
+        self.events += self._chosen(node, inner, taken, scope) if seen is None else every
+        joined: list[Fact] = next((f for f in facts if f), [])
         for other in (f for f in facts if f):
             joined = [carried(a, b) if a != b else a for a, b in zip(joined, other, strict=True)]
         return [Value(t, f) for t, f in zip(node.outputs, joined, strict=True)]
 
     def _chosen(self, node: Node, inner: Inner, taken: list[list[Event]], scope: Scope) -> list[Event]:
-        if self._observed is not None:
-            return [event for events in taken for event in events]
         macs = [macs_of(events) for events in taken]
         if not any(macs) and len({len(events) for events in taken}) == 1:
             return taken[0]
@@ -218,17 +218,7 @@ class Walk:
         self, node: Node, inner: Inner, inputs: list[Value], times: int, path: Path, scope: Scope
     ) -> list[Value]:
         trips = self._trips(node, inner, inputs, path, scope)
-        if inner.kind == "scan":
-            if self._observed is not None:
-                inside = [self._observed.bodies[*path, 0]]
-            else:
-                assert trips is not None
-                inside = [times * trips]
-        elif self._observed is not None:
-            inside = [self._observed.bodies[*path, 0], self._observed.bodies[*path, 1]]
-        else:
-            iterations = 1 if trips is None else trips
-            inside = [times * (iterations + 1), times * iterations]
+        tests, runs = self._runs(inner, trips, times, path)
         head = inner.cond_consts
         consts = inputs[head : head + inner.consts]
         facts = [v.fact for v in inputs[head + inner.consts :]]
@@ -237,10 +227,10 @@ class Walk:
             carry = [Value(v.tensor, f) for v, f in zip(inputs[head + inner.consts :], facts, strict=True)]
             body = inner.bodies[-1]
             slices = [Value(t, v.fact) for t, v in zip(body.inputs[len(consts) :], carry, strict=True)]
-            if inner.kind == "while" and inside[0]:
-                self._body(inner.bodies[0], [*inputs[:head], *carry], inside[0], (*path, 0), scope)
+            if tests:
+                self._body(inner.bodies[0], [*inputs[:head], *carry], tests, (*path, 0), scope)
                 self._close()
-            results = self._body(body, [*consts, *slices], inside[-1], (*path, len(inside) - 1), scope)
+            results = self._body(body, [*consts, *slices], runs, (*path, len(inner.bodies) - 1), scope)
             for value in results:
                 value.base.escapes = True
             self._close()
@@ -250,15 +240,30 @@ class Walk:
                 break
             facts[: inner.carried] = joined
             del self.events[start:]
-        if trips is None and self._observed is None:
+        if trips is None and self._seen(path) is None:
             self._leave_open(node, start, scope)
-        if not inside[-1]:
-            del self.events[start:]
         stacked = [v.fact for v in results[inner.carried :]]
         return [
             Value(t, replace(f, repeated=frozenset()))
             for t, f in zip(node.outputs, joined + stacked, strict=True)
         ]
+
+    def _runs(self, inner: Inner, trips: int | None, times: int, path: Path) -> tuple[int, int]:
+        """How often the condition and the body of a loop run in all."""
+        seen = self._seen(path)
+        if inner.kind == "scan":
+            assert trips is not None
+            return 0, times * trips if seen is None else seen[*path, 0]
+        if seen is not None:
+            return seen[*path, 0], seen[*path, 1]
+        iterations = 1 if trips is None else trips
+        return times * (iterations + 1), times * iterations
+
+    def _seen(self, path: Path) -> Counter[Path] | None:
+        """How often bodies ran, where the run went into the primitive at `path`."""
+        if self._observed is None or path not in self._observed.entered:
+            return None
+        return self._observed.bodies
 
     def _trips(self, node: Node, inner: Inner, inputs: list[Value], path: Path, scope: Scope) -> int | None:
         """Iterations: as the program says, or the user; None where neither does."""
