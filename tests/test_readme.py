@@ -1,0 +1,66 @@
+"""README.md: its examples run and print what it shows, and what it says about them holds."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import systolic
+
+from . import readme
+
+ROOT = Path(__file__).parent.parent
+DOCUMENT = (ROOT / "README.md").read_text()
+
+
+@pytest.mark.parametrize("example", readme.examples(DOCUMENT), ids=lambda example: example.title)
+def test_example_prints_what_is_shown(example: readme.Example, tmp_path: Path) -> None:
+    for name, content in readme.files(DOCUMENT).items():
+        (tmp_path / name).write_text(content)
+    printed = readme.run(example, tmp_path)
+    places = readme.place(example.shown, printed)
+    assert not isinstance(places, str), "\n".join([places, "", "all that was printed:", *printed])
+
+
+def test_a_changed_figure_or_a_missing_line_is_noticed() -> None:
+    printed = ["op      cycles", "qkv    218,784", "qk      9", "", "total  218,793"]
+    assert readme.place(printed, printed) == [0, 1, 2, None, 4]
+    assert readme.place(["op cycles", "...", "total  218,793"], printed) == [0, None, 4]
+    assert "218,785" in readme.place(["op cycles", "qkv 218,785", "...", "total  218,793"], printed)
+    assert "not shown" in readme.place(["op cycles", "qkv 218,784"], printed)
+    assert "qkv" in readme.place(["op cycles", "total 218,793"], printed)
+    assert "the end" in readme.place([*printed, "more"], printed)
+
+
+def test_links_lead_to_files() -> None:
+    targets = re.findall(r"\]\(([^)#]+)\)", DOCUMENT)
+    files = [target for target in targets if "://" not in target]
+    assert files
+    assert not [target for target in files if not (ROOT / target).exists()]
+
+
+def test_what_is_said_about_gpt2_holds() -> None:
+    chip = systolic.simulate(systolic.load_model("gpt2", seq=1024), on="tpu-v4").chips[0]
+    total, causes = chip.totals.cycles, chip.totals.cycles_by_cause
+    head = next(row for row in chip.matmuls if row.name == "lm_head")
+    waits = {row.name: row.cycles_by_cause.get("stall_dram", 0) for row in chip.rows}
+    attention = waits["attn.qk"] + waits["attn.softmax"] + waits["attn.pv"]
+    said = {
+        "take 2.4 ms": round(1e3 * chip.seconds, 1) == 2.4,
+        "Half of the cycles the arrays are fed": 0.45 < causes["compute"] / total < 0.55,
+        "a third they wait for main memory": 0.3 < causes["stall_dram"] / total < 0.37,
+        "Most of that wait is attention": attention > causes["stall_dram"] / 2,
+        "one eighth of the time": 0.11 < head.cycles / total < 0.14,
+        "at 98% of what the arrays can do": round(100 * (head.utilization or 0)) == 98,
+    }
+    text = " ".join(DOCUMENT.split())
+    for words, holds in said.items():
+        assert words in text
+        assert holds, words
+
+
+def test_version_to_cite_is_this_one() -> None:
+    assert f"systolic {systolic.__version__}," in DOCUMENT
+    assert f"version: {systolic.__version__}\n" in (ROOT / "CITATION.cff").read_text()
