@@ -299,7 +299,7 @@ def _is_modelled(node: Node) -> bool:
 def _by_jax(eqn: Any, inputs: Sequence[Any]) -> Sequence[Any]:
     with eqn.ctx.manager:
         out = eqn.primitive.bind(*inputs, **eqn.primitive.get_bind_params(eqn.params))
-    return out if eqn.primitive.multiple_results else [out]  # type: ignore[no-any-return]
+    return out if eqn.primitive.multiple_results else [out]
 
 
 def _parted(inputs: Sequence[Any], first: int, second: int) -> tuple[list[Any], list[Any], list[Any]]:

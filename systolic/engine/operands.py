@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import pairwise
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -77,7 +78,9 @@ def _windows(
         shape = [1] * (2 * rank)
         shape[i], shape[rank + i] = outs.size, taps.size
         index.append((outs[:, None] + taps[None, :]).reshape(shape))
-    return spread[(slice(None), slice(None), *index)]
+    everything: tuple[Any, ...] = (slice(None), slice(None), *index)
+    windows: np.ndarray = spread[everything]
+    return windows
 
 
 def contract_groups(

@@ -157,8 +157,9 @@ def shaped(text: str) -> Any:
     shape = sides.split("x") if sides else []
     if not all(side.isdecimal() for side in shape) or not (shape or colon):
         raise SystolicError(f"--arg must be sides and a number format such as 8x128:bf16, got {text!r}")
+    shape_of: Any = jax.ShapeDtypeStruct  # untyped in jax
     try:
-        return jax.ShapeDtypeStruct(tuple(map(int, shape)), JAX_NAMES.get(name, name) if name else "float32")
+        return shape_of(tuple(map(int, shape)), JAX_NAMES.get(name, name) if name else "float32")
     except TypeError as error:
         raise SystolicError(f"--arg {text}: {name!r} is no number format of JAX") from error
 

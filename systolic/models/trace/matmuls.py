@@ -111,7 +111,8 @@ def gemm_of(node: Node, sides: Sides, operands: Sequence[str]) -> tuple[Gemm, st
     SystolicError
         If a format is none that a chip here multiplies.
     """
-    dot = node.work.dot if isinstance(node.work, RaggedContraction) else node.work
+    work = node.work
+    dot = work.dot if isinstance(work, RaggedContraction) else work
     assert isinstance(dot, (Contraction, Convolution))
     lhs, rhs = (dtypes.canonical(dtype) for dtype in operands)
     out = dtypes.canonical(node.outputs[0].dtype)
@@ -127,8 +128,6 @@ def gemm_of(node: Node, sides: Sides, operands: Sequence[str]) -> tuple[Gemm, st
         dtype=lhs,
         rhs_dtype=rhs,
         out_dtype=out,
-        precision=node.work.dot.precision
-        if isinstance(node.work, RaggedContraction)
-        else node.work.precision,
+        precision=dot.precision,
     )
     return gemm, narrowed

@@ -10,13 +10,14 @@ are read.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ...dtypes import DTYPES, canonical
 from ...errors import SystolicError
 from ...workload import VectorOp
 from .graph import Label, Node, Tensor
-from .primitives import MAPS, OPERATIONS, REDUCTIONS
+from .primitives import LOOK_UPS, MAPS, OPERATIONS, REDUCTIONS, WRITES
 from .roles import Fact
 
 
@@ -59,90 +60,122 @@ def format_of(dtype: str) -> str:
         return {8: "int8", 16: "fp16"}.get(bits_of(dtype), "int32")
 
 
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """A primitive of a region, with its values."""
+
+    node: Node
+    inputs: Sequence[Value]
+    outputs: Sequence[Value]
+
+
 @dataclass(eq=False)
 class Region:
     """Elementwise work in the making.
 
     Attributes
     ----------
-    label, scope, times
-        Of its first primitive that computes; how often it occurs.
+    label, name
+        Of its first primitive that computes.
+    times
+        How often it occurs.
     after
-        Name and result of the matmul on which it works, while no reduction has come.
-    operations
-        Vector operations of one occurrence.
+        Name and result of the matmul on which it may work; None behind a reduction.
+    entries
+        Its primitives. A look-up and a write into a part of something stand alone.
     """
 
     label: Label
     times: int
     name: str = ""
     after: tuple[str, Value] | None = None
-    operations: int = 0
-    reduces: bool = False
-    gathers: bool = False
-    writes_part: int = 0
-    largest: Tensor | None = None
-    reads: dict[Value, None] = field(default_factory=dict)
-    made: dict[Value, None] = field(default_factory=dict)
-    primitives: dict[str, None] = field(default_factory=dict)
+    entries: list[Entry] = field(default_factory=list)
 
-    def add(self, node: Node, inputs: list[Value], outputs: list[Value]) -> None:
-        """Take in a primitive; aliases are no part of a region."""
-        for value in inputs:
-            if value.base.maker is not self:
-                self.reads.setdefault(value.base)
-        for value in outputs:
-            self.made.setdefault(value)
-        operations = operations_of(node)
-        self.operations += operations
-        if operations:
-            self.primitives.setdefault(node.primitive)
-            worked = node.inputs[0] if node.primitive in REDUCTIONS else node.outputs[0]
-            if self.largest is None or worked.size > self.largest.size:
-                self.largest = worked
+    def add(self, entry: Entry) -> None:
+        """Take in a primitive."""
+        self.entries.append(entry)
+        for value in entry.outputs:
+            value.maker = self
+        for value in self._read_by(entry):
+            value.escapes = True
+
+    def take_feeders(self) -> list[Entry]:
+        """Remove and return the last primitives that work on nothing but results of the region.
+
+        They feed a reduction, which recomputes them from what it reads (a norm squares what it reads)
+        rather than read their results.
+        """
+        at = len(self.entries)
+        while at > 1 and self._works_inside(self.entries[at - 1]):
+            at -= 1
+        moved = self.entries[at:]
+        del self.entries[at:]
+        return moved
 
     def finished(self) -> VectorOp | None:
         """The op, or None where nothing is computed, looked up or written."""
-        if self.largest is None or not self.times or not self.largest.size:
+        working = [e.node for e in self.entries if operations_of(e.node)]
+        alone = self.entries[0].node if self.kind in ("gather", "cache") else None
+        if not self.times or not (working or alone):
             return None
-        if not (self.operations or self.gathers or self.writes_part):
+        largest = worked_on(alone) if alone else max(map(worked_on, working), key=lambda t: t.size)
+        if not largest.size:
             return None
-        bits = bits_of(self.largest.dtype)
-        written = self.writes_part or sum(v.bytes for v in self.made if v.escapes)
-        read = sum(v.bytes for v in self.reads)
-        if self.gathers or self.writes_part:
-            read = written = self.largest.size * bits // 8
-        fused = self.after is not None and self.after[1] in self.reads and not self.reduces
-        side = sum(v.bytes for v in self.reads if self.after is None or v is not self.after[1])
+        bits = bits_of(largest.dtype)
+        reads = dict.fromkeys(v for entry in self.entries for v in self._read_by(entry))
+        read = sum(v.bytes for v in reads)
+        written = sum(v.bytes for e in self.entries for v in e.outputs if v.escapes)
+        if alone:
+            read = written = largest.size * bits // 8
+        fused = self.after is not None and self.after[1] in reads and not self._reduces
+        side = sum(v.bytes for v in reads if self.after is None or v is not self.after[1])
         return VectorOp(
             name=f"{self.name}.{self.kind}",
             kind=self.kind,
-            elements=self.largest.size,
-            vector_ops=-(-self.operations // self.largest.size),
+            elements=largest.size,
+            vector_ops=-(-sum(map(operations_of, working)) // largest.size),
             read_elements=-(-read * 8 // bits),
             write_elements=-(-written * 8 // bits),
             fused_into=self.after[0] if fused and self.after else "",
             side_elements=-(-side * 8 // bits) if fused else 0,
             count=self.times,
             layers=self.times,
-            dtype=format_of(self.largest.dtype),
+            dtype=format_of(largest.dtype),
             origin=self.label.source,
         )
 
     @property
     def kind(self) -> str:
         """What it is, as far as its primitives tell."""
-        if self.gathers:
+        names = {e.node.primitive for e in self.entries}
+        if names & LOOK_UPS:
             return "gather"
-        if self.writes_part:
+        if names & WRITES:
             return "cache"
-        if self.reduces and "exp" in self.primitives:
-            return "softmax"
-        if self.reduces and self.primitives.keys() & {"rsqrt", "sqrt"}:
-            return "norm"
-        if self.reduces:
-            return "reduce"
-        return "add" if self.primitives.keys() <= {"add", "add_any"} else "elementwise"
+        if self._reduces:
+            return "softmax" if "exp" in names else "norm" if names & {"rsqrt", "sqrt"} else "reduce"
+        return "add" if names & MAPS <= {"add", "add_any"} else "elementwise"
+
+    @property
+    def _reduces(self) -> bool:
+        return any(e.node.primitive in REDUCTIONS for e in self.entries)
+
+    def _read_by(self, entry: Entry) -> list[Value]:
+        """What a primitive reads from outside the region."""
+        return [v.base for v in entry.inputs if v.base.maker is not self]
+
+    def _works_inside(self, entry: Entry) -> bool:
+        outside = [v for v in self._read_by(entry) if v.tensor.size > 1]
+        return entry.node.primitive in MAPS and not outside
+
+
+def worked_on(node: Node) -> Tensor:
+    """The tensor over whose elements a primitive works."""
+    if node.primitive in REDUCTIONS:
+        return node.inputs[0]
+    if node.primitive in WRITES:  # what it writes into its first operand
+        return node.inputs[1 if node.primitive == "dynamic_update_slice" else 2]
+    return node.outputs[0]
 
 
 def operations_of(node: Node) -> int:

@@ -14,7 +14,7 @@ from .loops import static_trips
 from .matmuls import group_count, matmul, occurrences
 from .primitives import ALIASES, LOOK_UPS, REDUCTIONS, WRITES, is_known
 from .roles import DATA, Fact, Kind, Roles, carried, fact_of
-from .vector_work import Region, Value
+from .vector_work import Entry, Region, Value, operations_of
 
 
 class Walk:
@@ -78,22 +78,17 @@ class Walk:
         if not is_known(node.primitive):
             self.events.append(Missing(node.primitive))
         alone = node.primitive in LOOK_UPS | WRITES
-        if alone or (node.primitive in REDUCTIONS and self._region and self._region.after):
+        results = [Value(tensor, fact_of(node, facts)) for tensor in node.outputs]
+        feeders: list[Entry] = []
+        if node.primitive in REDUCTIONS and self._region is not None and self._region.after is not None:
+            feeders = self._region.take_feeders()
+            self._close()
+        if alone:
             self._close()
         region = self._open(node, times, scope)
-        fact = fact_of(node, facts)
-        results = [Value(t, fact, region) for t in node.outputs]
-        region.add(node, inputs, results)
-        region.reduces = region.reduces or node.primitive in REDUCTIONS
-        for value in inputs:
-            if value.base.maker is not region:
-                value.base.escapes = True
+        for entry in (*feeders, Entry(node, inputs, results)):
+            region.add(entry)
         if alone:
-            region.gathers = node.primitive in LOOK_UPS
-            updated = node.outputs[0] if region.gathers else _written(node)
-            region.largest = updated
-            region.writes_part = 0 if region.gathers else updated.size
-            region.after = None
             self._close()
         return results
 
@@ -102,7 +97,7 @@ class Walk:
             self._close()
             self._region = Region(node.label, times, after=self._last)
             self.events.append(self._region)
-        if not self._region.primitives:
+        if not any(operations_of(e.node) for e in self._region.entries):
             self._region.label, self._region.name = node.label, self._name(node, scope)
         return self._region
 
@@ -311,9 +306,3 @@ def _seen_as(tensor: Tensor, value: Value) -> Value:
     if value.tensor.shape == tensor.shape:
         return value
     return Value(tensor, replace(value.fact, repeated=frozenset()), base=value.base)
-
-
-def _written(node: Node) -> Tensor:
-    """What a primitive writes into its first operand."""
-    at = 1 if node.primitive == "dynamic_update_slice" else 2
-    return node.inputs[at]
