@@ -89,7 +89,7 @@ class State(NamedTuple):
         )
 
 
-_PRELOAD, _COMPUTE, _WAIT, _ONCHIP, _STALL, _LATE, _SERIAL_TILES = range(7)
+_PRELOAD, _COMPUTE, _WAIT, _ONCHIP, _STALL, _LATE, _SERIAL_TILES, _PORT_BLOCKS = range(8)
 
 
 class Outcome(NamedTuple):
@@ -148,7 +148,7 @@ def run_nest(
         Give up with :class:`TooSlow` once the unit has waited for memory longer than this, cycles.
     """
     loops = [_classes(c) if skip_ahead else [(i, 1) for i in range(c)] for c in loop_counts]
-    run = _Run(loops, stage_at, timing, buffers, limit, [0] * 7)
+    run = _Run(loops, stage_at, timing, buffers, limit, [0] * 8)
     return _close(_sweep(State(), (), run), run)
 
 
@@ -178,9 +178,11 @@ def _sweep(state: State, index: tuple[int, ...], run: _Run) -> State:
             if view in seen:
                 at, end, tally = seen[view]
                 rounds, rest = divmod(times - done, done - at)
+                port_stands = counts[_PORT_BLOCKS] == tally[_PORT_BLOCKS]
                 for cause, before in enumerate(tally):
                     counts[cause] += rounds * (counts[cause] - before)
-                state = state.later(rounds * (state.end - end))
+                later = state.later(rounds * (state.end - end))
+                state = later._replace(port=state.port) if port_stands else later
                 for _ in range(rest):
                     state = _sweep(state, here, run)
                 break
@@ -192,6 +194,7 @@ def _sweep(state: State, index: tuple[int, ...], run: _Run) -> State:
 
 def _advance(state: State, stage: Stage, run: _Run) -> State:
     """Run one block: its loads, the store of the block before, its compute."""
+    run.counts[_PORT_BLOCKS] += state.pending > 0 or stage[:3] != (None, None, None)
     arrive_first = arrive_rest = 0
     port = state.port
     if run.buffers == 1 and state.pending:

@@ -1,7 +1,8 @@
 """An array stepped register by register: the words at its edges, its state at any clock, what leaves it.
 
 Two engines run on the same words. ``stored`` keeps every register of every PE; ``streamed`` keeps what adds
-up and reads the rest from the streams. Neither sees a shape: both see words, and both count.
+up and reads the rest from the streams. Neither kernel sees a shape: both see words. What a run counts, the
+stored engine observes; the streamed one is clocked until the last word has left, and counts from its tiles.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..chips.spec import Array
+from ..errors import SystolicError
 from ..kernels import output_stationary, stationary, streamed
 from ..kernels.stationary import CLOCKS, LAST, LAST_BUSY, MACS, REAL, SLOTS, SWAP, TOKEN, WRAPS
 from .array import folds
@@ -54,7 +56,8 @@ class Stepped:
     Attributes
     ----------
     cycles
-        The last clock in which a word was anywhere in the array.
+        The last clock in which a word was anywhere in the array: observed by the stored engine, the clocks
+        that it was given by the streamed one.
     macs, slots, wraps
         MACs on operands, PE-lane slots clocked with a word, sums that wrapped; `wraps` and `slots` are
         counted by the stored engine only (None otherwise).
@@ -112,13 +115,19 @@ class SteppedArray:
             yield self._seen(registers)
 
     def state_at(self, clock: int) -> dict[str, np.ndarray]:
-        """The registers after clock edge `clock`; 0 is reset. See :meth:`states`."""
-        if not clock >= 0:
-            raise ValueError(f"clock must be >= 0, got {clock}")
+        """The registers after clock edge `clock`; 0 is reset. See :meth:`states`.
+
+        Raises
+        ------
+        SystolicError
+            For a clock outside the run.
+        """
+        if not 0 <= clock <= self.clocks:
+            raise SystolicError(f"clock must be 0 (reset) to {self.clocks} (array empty), got {clock}")
         registers = self._registers()
         counts = np.zeros(6, np.int64)
-        for begin in range(1, min(clock, self.clocks) + 1, WINDOW):
-            self._clock_stored(begin, min(begin + WINDOW, min(clock, self.clocks) + 1), registers, counts)
+        for begin in range(1, clock + 1, WINDOW):
+            self._clock_stored(begin, min(begin + WINDOW, clock + 1), registers, counts)
         return self._seen(registers)
 
     # Words at the edges.

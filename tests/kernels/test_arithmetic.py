@@ -91,7 +91,9 @@ def run_streamed_output_stationary() -> None:
     streamed.stream_output_stationary(words, top, 1, 1, none, none, square, np.zeros((0, 2, 2), np.float32))
 
 
-@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="there is no machine code without the JIT")
+@pytest.mark.skipif(
+    bool(numba.config.DISABLE_JIT or numba.config.BOUNDSCHECK), reason="not the machine code that users run"
+)
 @pytest.mark.parametrize(
     ("kernel", "run"),
     [
