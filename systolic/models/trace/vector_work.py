@@ -127,7 +127,7 @@ class Region:
         written = sum(v.bytes for e in self.entries for v in e.outputs if v.escapes)
         if alone:
             read = written = largest.size * bits // 8
-        fused = self.after is not None and self.after[1] in reads and not self._reduces
+        fused = self.may_be_fused and self.after is not None and self.after[1] in reads
         side = sum(v.bytes for v in reads if self.after is None or v is not self.after[1])
         return VectorOp(
             name=f"{self.name}.{self.kind}",
@@ -155,6 +155,13 @@ class Region:
         if self._reduces:
             return "softmax" if "exp" in names else "norm" if names & {"rsqrt", "sqrt"} else "reduce"
         return "add" if names & MAPS <= {"add", "add_any"} else "elementwise"
+
+    @property
+    def may_be_fused(self) -> bool:
+        """Whether it computes something, behind a matmul, and no reduction."""
+        return (
+            self.after is not None and not self._reduces and any(operations_of(e.node) for e in self.entries)
+        )
 
     @property
     def _reduces(self) -> bool:

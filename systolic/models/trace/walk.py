@@ -80,7 +80,7 @@ class Walk:
         alone = node.primitive in LOOK_UPS | WRITES
         results = [Value(tensor, fact_of(node, facts)) for tensor in node.outputs]
         feeders: list[Entry] = []
-        if node.primitive in REDUCTIONS and self._region is not None and self._region.after is not None:
+        if node.primitive in REDUCTIONS and self._region is not None and self._region.may_be_fused:
             feeders = self._region.take_feeders()
             self._close()
         if alone:
