@@ -39,6 +39,7 @@ bytes = "16 GiB"
 bytes_per_s = "819 GB/s"
 latency_ns = "0.4 us"
 burst_bytes = 64
+sustained_percent = 80
 
 [memory.vmem]
 bytes = 1048576
@@ -50,6 +51,7 @@ alus = 2
 
 [policy]
 activations = "vmem"
+overlap = "none"
 prefetch = "weights"
 
 [source]
@@ -105,13 +107,16 @@ def test_every_field_of_a_file_arrives() -> None:
         "memory.dram.bytes_per_s": 819 * 10**9,
         "memory.dram.latency_ns": 400,
         "memory.dram.burst_bytes": 64,
+        "memory.dram.sustained_percent": 80,
         "memory.vmem.bytes": 2**20,
         "memory.vmem.bytes_per_s": None,
         "memory.vmem.latency_ns": 0,
         "memory.vmem.burst_bytes": 1,
+        "memory.vmem.sustained_percent": 100,
         "vector.lanes": 128,
         "vector.alus": 2,
         "policy.activations": "vmem",
+        "policy.overlap": "none",
         "policy.prefetch": "weights",
     }
     assert chip.native_dtype == "int8"  # the first that the file gives
@@ -321,7 +326,7 @@ def test_files_that_are_no_toml(content: bytes, line: str) -> None:
         ),
         (
             "h100",
-            "chip 'h100' is not in the catalogue, nor the path of a .toml file; known: teaching-4x4, tpu-v1",
+            "chip 'h100' is not in the catalogue, nor the path of a .toml file; known: scale-sim, teaching-4x4, tpu-v1",
         ),
         ("gone.toml", "gone.toml: no such file"),
         (Path(), ".: cannot be read: Is a directory"),
