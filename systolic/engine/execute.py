@@ -238,7 +238,7 @@ class _Runner:
         import jax.numpy as jnp
 
         work, multiply = node.work, partial(self._multiply, node)
-        if not _is_modelled(node):
+        if node.primitive in _WHOLE or not _is_modelled(node):
             self._by_jax.setdefault(f"{node.primitive} of {node.inputs[0].dtype} x {node.inputs[1].dtype}")
             return _by_jax(eqn, inputs)
         lhs, rhs = (_plain(x) for x in inputs[:2])
@@ -283,8 +283,8 @@ class _Runner:
         return values.out
 
 
-_WHOLE = ("pallas_call", "shard_map")
-"""Programs that JAX runs whole: kernels on blocks, and on shards."""
+_WHOLE = ("pallas_call", "shard_map", "scaled_dot")
+"""What JAX runs whole: kernels on blocks, programs on shards, products with scales inside."""
 
 
 def _is_modelled(node: Node) -> bool:

@@ -90,7 +90,7 @@ def count_file(
         context.allow_unregistered_dialects = True
         try:
             module = _module(content, context)
-        except (ValueError, ir.MLIRError, UnicodeDecodeError) as error:
+        except (ValueError, ir.MLIRError) as error:
             first = str(error).strip().partition("\n")[0]
             raise SystolicError(f"{path}: is no StableHLO that this jaxlib reads: {first}") from error
         program = _Reader(module).program(path.name)
@@ -106,10 +106,20 @@ def _module(content: bytes, context: Any) -> Any:
     try:
         text = content.decode()
     except UnicodeDecodeError:
-        from jax import export
-
-        text = export.deserialize(bytearray(content)).mlir_module()
+        text = _serialized(content)
     return ir.Module.parse(text)
+
+
+def _serialized(content: bytes) -> str:
+    """The text in what ``jax.export.Exported.serialize`` wrote."""
+    from jax import export
+
+    try:
+        return export.deserialize(bytearray(content)).mlir_module()
+    except ImportError as error:
+        raise ValueError("reading what jax.export serialised needs the package flatbuffers") from error
+    except Exception as error:  # bytes that are something else fail anywhere in the decoder
+        raise ValueError("it is neither text nor bytecode, nor written by jax.export") from error
 
 
 class _Reader:
@@ -152,7 +162,8 @@ class _Reader:
                 return around[value]
             return captured.setdefault(value, _tensor(value.type))
 
-        nodes, outputs = [], ()
+        nodes: list[Node] = []
+        outputs: tuple[Tensor, ...] = ()
         for op in block.operations:
             kind = op.operation.name.rpartition(".")[2]
             if kind == "return":

@@ -354,13 +354,14 @@ MATMULS: dict[str, Callable[[Mapping[str, Any]], Contraction | Convolution | Rag
     "dot_general": lambda params: _contraction(params, params["dimension_numbers"]),
     "conv_general_dilated": _convolution,
     "ragged_dot_general": _ragged,
+    "scaled_dot": lambda params: _contraction(params, params["dimension_numbers"]),
 }
 """Primitives that multiply matrices."""
 
 
 def _precision(params: Mapping[str, Any]) -> str:
     """JAX's precision as default, high or highest: the least of both operands, or what an algorithm names."""
-    precision = params["precision"]
+    precision = params.get("precision")
     if precision is None:
         return "default"
     if isinstance(precision, (tuple, list)):

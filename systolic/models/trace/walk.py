@@ -12,7 +12,7 @@ from .graph import Graph, Inner, Node, Tensor
 from .labels import FORWARD, Scope, line_of
 from .loops import static_trips
 from .matmuls import group_count, matmul, occurrences
-from .primitives import ALIASES, LOOK_UPS, REDUCTIONS, WRITES, is_known
+from .primitives import ALIASES, LOOK_UPS, REDUCTIONS, WRITES, is_known, solver_macs
 from .roles import DATA, Fact, Kind, Roles, carried, fact_of
 from .vector_work import Entry, Region, Value, operations_of
 
@@ -76,7 +76,8 @@ class Walk:
         if node.primitive in ALIASES:
             return [Value(t, fact_of(node, facts), base=inputs[0].base) for t in node.outputs]
         if not is_known(node.primitive):
-            self.events.append(Missing(node.primitive))
+            macs = solver_macs(node.primitive, [t.shape for t in node.inputs])
+            self.events.append(Missing(node.primitive, None if macs is None else macs * times))
         alone = node.primitive in LOOK_UPS | WRITES
         results = [Value(tensor, fact_of(node, facts)) for tensor in node.outputs]
         feeders: list[Entry] = []
