@@ -115,7 +115,7 @@ def _serialized(content: bytes) -> str:
     from jax import export
 
     try:
-        return export.deserialize(bytearray(content)).mlir_module()
+        return str(export.deserialize(bytearray(content)).mlir_module())
     except ImportError as error:
         raise ValueError("reading what jax.export serialised needs the package flatbuffers") from error
     except Exception as error:  # bytes that are something else fail anywhere in the decoder
