@@ -17,17 +17,17 @@ def fold_repeats(ops: Sequence[Op]) -> tuple[Op, ...]:
     """Merge each run of equal blocks of ops into one block whose ops have `count` and `layers` of all.
 
     Ops are equal when they differ only in the numbers within their names (``h_0`` and ``h_1``), which
-    become ``*``. The order of the first block is kept.
+    become ``*``. The order of the first block is kept. The last block of a run may lack its end: what a
+    compiler fuses across the border of two layers has nothing to join behind the last one.
     """
     keys: dict[object, int] = {}
     tokens = [keys.setdefault(_key(op), len(keys)) for op in ops]
     folded: list[Op] = []
     at = 0
     while at < len(ops):
-        period, times = _best(tokens, at)
-        block = ops[at : at + period * times]
-        folded += [_merged(block[i::period]) for i in range(period)]
-        at += period * times
+        period, length = _best(tokens, at)
+        folded += [_merged(ops[at + i : at + length : period]) for i in range(period)]
+        at += length
     return tuple(folded)
 
 
@@ -48,17 +48,17 @@ def named_apart(ops: Sequence[Op]) -> tuple[Op, ...]:
 
 
 def _best(tokens: Sequence[int], at: int) -> tuple[int, int]:
-    """(period, repetitions) of the repetition at `at` that covers most ops; the shortest of equal ones."""
+    """(period, length) of the repetition at `at` that covers most ops; the shortest period of equal ones."""
     best = (1, 1)
     left = len(tokens) - at
     for period in range(1, min(_LONGEST, left // 2) + 1):
         if tokens[at] != tokens[at + period]:
             continue
-        times = 1
-        while tokens[at + times * period : at + (times + 1) * period] == tokens[at : at + period]:
-            times += 1
-        if times > 1 and times * period > best[0] * best[1]:
-            best = (period, times)
+        length = period
+        while length < left and tokens[at + length] == tokens[at + length - period]:
+            length += 1
+        if length >= 2 * period and length > best[1]:
+            best = (period, length)
     return best
 
 
