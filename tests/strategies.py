@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import strategies as st
 
 from systolic.chips.spec import CONVENTIONS, DATAFLOWS, Array, Memory, Policy, TpuChip, Vector
-from systolic.models.config import TransformerConfig
+from systolic.models.architecture import Attention, Head, Layers, Mlp, Model, Stack, Tokens
 from systolic.workload import RHS_KINDS, Gemm
 
 MATRIX_DTYPES = ("bf16", "fp32", "int8")
@@ -116,34 +118,46 @@ def chips(draw: st.DrawFn, largest: int = 6) -> TpuChip:
 
 
 @st.composite
-def transformers(draw: st.DrawFn) -> TransformerConfig:
-    """A small dense decoder: grouped heads of any width, gated or not, tied or not, any mix of biases."""
-    kv_heads = draw(sides(3))
-    learned = draw(st.booleans())
-    layers = draw(sides(4))
-    window = draw(st.none() | sides(12))
-    return TransformerConfig(
-        name="drawn",
-        hidden=draw(sides(12)),
-        layers=layers,
-        vocab=draw(sides(20)),
+def attentions(draw: st.DrawFn, window: int | None = None) -> Attention:
+    """Grouped heads of any even width, with any mix of biases."""
+    kv_heads, head_dim = draw(sides(3)), 2 * draw(sides(4))
+    return Attention(
         heads=kv_heads * draw(sides(3)),
         kv_heads=kv_heads,
-        head_dim=2 * draw(sides(4)),
-        intermediate=draw(sides(12)),
-        gated=draw(st.booleans()),
-        activation=draw(st.sampled_from(("gelu", "gelu_new", "relu", "silu"))),
-        positions=16,
-        learned_positions=learned,
-        norm=draw(st.sampled_from(("layernorm", "rmsnorm"))),
-        qk_norm=draw(st.booleans()),
-        fused_qkv=draw(st.booleans()),
-        tied=draw(st.booleans()),
-        qkv_bias=draw(st.booleans()),
-        out_bias=draw(st.booleans()),
-        mlp_bias=draw(st.booleans()),
+        head_dim=head_dim,
+        rotary=draw(st.sampled_from((0, head_dim))),
+        fused=draw(st.booleans()),
+        biases=frozenset(draw(st.sampled_from(((), ("q", "k", "v"), ("q", "k", "v", "out"))))),
+        head_norm=draw(st.sampled_from((None, "rmsnorm"))),
         window=window,
-        window_layers=layers if window else 0,
+    )
+
+
+@st.composite
+def transformers(draw: st.DrawFn) -> Model:
+    """A small dense decoder: gated or not, tied or not, with windows in none, some or all of its layers."""
+    hidden, vocab, window = draw(sides(12)), draw(sides(20)), draw(st.none() | sides(12))
+    mlp = Mlp(
+        width=draw(sides(12)),
+        gated=draw(st.booleans()),
+        fused=draw(st.booleans()),
+        activation=draw(st.sampled_from(("gelu", "gelu_new", "relu", "silu"))),
+        bias=draw(st.booleans()),
+    )
+    attention = draw(attentions())
+    kinds = [attention, replace(attention, window=window)] if window else [attention]
+    kinds = kinds[-1:] if draw(st.booleans()) else kinds
+    return Model(
+        name="drawn",
+        hidden=hidden,
+        positions=16,
+        decoder=Stack(
+            embedding=Tokens(vocab=vocab, positions=draw(st.sampled_from((0, 16)))),
+            layers=tuple(Layers(count=draw(sides(4)), attention=a, feed_forward=mlp) for a in kinds),
+            norm=draw(st.sampled_from(("layernorm", "rmsnorm"))),
+            arrangement=draw(st.sampled_from(("pre", "post", "sandwich", "parallel"))),
+        ),
+        heads=(Head(name="lm_head", inputs=hidden, outputs=vocab, tied=draw(st.booleans())),),
     )
 
 

@@ -11,9 +11,11 @@ from typing import Literal
 
 from ..errors import SystolicError, did_you_mean, raise_if_any
 from ..quantity import count_problem, whole_number
-from ..workload import Gemm, Workload
-from .config import TransformerConfig, read_config
-from .transformer import Pass, forward
+from ..workload import PHASES, Gemm, Workload
+from .architecture import Model
+from .config import read_config
+from .passes import Pass
+from .transformer import forward
 
 CATALOGUE = Path(__file__).with_name("catalogue")
 DEFAULT_TOKENS = 1024
@@ -37,32 +39,36 @@ def load_model(
     kv_len: int | None = None,
     dtype: str | None = None,
     logits: Literal["all", "last"] = "all",
-    causal: bool = False,
+    causal: bool | None = None,
 ) -> Workload:
-    """Matmuls, vector work and sizes of one forward pass of a model.
+    """Matmuls, vector work and sizes of one pass over a model.
 
     Parameters
     ----------
     model
         A catalogue name (see :func:`catalogue`; it goes before a file of the same name), a Hugging
-        Face ``config.json`` or a folder that holds one, or a single matmul ``M,N,K`` (``BxM,N,K``: B
-        products, each with an rhs of its own).
+        Face ``config.json`` or a folder that holds one, a SCALE-Sim topology ``.csv``, or a single matmul
+        ``M,N,K`` (``BxM,N,K``: B products, each with an rhs of its own).
     phase
-        ``"prefill"`` (all tokens of the prompt at once) or ``"decode"`` (one new token).
+        ``"prefill"`` (all tokens of the prompt at once), ``"decode"`` (one new token), or ``"train"`` (a
+        forward pass, and the two matmuls that each matmul takes on the way back).
     batch
-        Sequences at once.
+        Sequences at once; images of a topology.
     seq
-        Tokens of each prompt; prefill only. Default: 1024, or the model's positions if fewer.
+        Tokens of each prompt; not in decode. Default: 1024, or the model's positions if fewer. T5's
+        encoder and decoder both process as many. Whisper's decoder does, and its encoder all of its
+        positions; the tokens of a ViT follow from its image.
     kv_len
         Keys that the new token attends, itself included; decode only. Default as for `seq`, and a
-        note says so.
+        note says so. T5's new token attends as many of the encoder, Whisper's all of them.
     dtype
         Number format of all operands; None leaves it to each chip.
     logits
         Positions that lm_head sees: all of them, or the last one of each sequence.
     causal
-        Count apart (``masked_macs``) the attention MACs outside the causal mask and the sliding
-        window. They are part of ``macs`` either way: the hardware runs attention dense.
+        Whether the attention MACs outside the causal mask and the sliding window are counted apart
+        (``masked_macs``). They are part of ``macs`` either way: the hardware runs attention dense. None:
+        they are, wherever the model has a mask.
 
     Raises
     ------
@@ -73,7 +79,9 @@ def load_model(
     text = os.fspath(model)
     request = _Request(phase=phase, batch=batch, seq=seq, kv_len=kv_len, logits=logits, causal=causal)
     raise_if_any(request.problems())
-    if "," in text and not _exists(Path(text)):
+    if text.lower().endswith(".csv"):
+        workload = _topology(text, request)
+    elif "," in text and not _exists(Path(text)):
         workload = _single(text, request)
     else:
         workload = _model(_config(text), request)
@@ -89,7 +97,7 @@ class _Request:
     seq: int | None = None
     kv_len: int | None = None
     logits: Literal["all", "last"] = "all"
-    causal: bool = False
+    causal: bool | None = None
 
     def problems(self) -> list[str]:
         """One line for each argument that is wrong whatever the model."""
@@ -101,21 +109,37 @@ class _Request:
         ]
         if self.logits not in ("all", "last"):
             lines.append(f"logits must be all or last, got {self.logits!r}")
-        if self.phase == "train":
-            lines.append("phase 'train' is not modelled yet; use prefill or decode")
-        elif self.phase not in ("prefill", "decode"):
-            lines.append(f"phase must be prefill or decode, got {self.phase!r}")
-        elif self.phase == "prefill" and self.kv_len is not None:
-            lines.append(f"kv_len applies to decode, got {self.kv_len!r} in prefill; give seq, or use decode")
+        if self.phase not in PHASES:
+            lines.append(f"phase must be {', '.join(PHASES[:-1])} or {PHASES[-1]}, got {self.phase!r}")
+        elif self.phase != "decode" and self.kv_len is not None:
+            lines.append(
+                f"kv_len applies to decode, got {self.kv_len!r} in {self.phase}; give seq, or use decode"
+            )
         elif self.phase == "decode" and self.seq is not None:
             lines.append(f"seq applies to prefill, got {self.seq!r} in decode (one new token); give kv_len")
+        elif self.phase == "train" and self.logits == "last":
+            lines.append("logits must be all in train, got 'last': each position has a loss")
         return lines
+
+    def given(self) -> list[str]:
+        """Names of the arguments that differ from their default."""
+        return [f.name for f in fields(self) if getattr(self, f.name) != f.default]
+
+
+def _topology(text: str, request: _Request) -> Workload:
+    """The workload of a topology file, of which `request` sets the batch alone."""
+    from .topology import read_topology
+
+    given = [name for name in request.given() if name != "batch"]
+    raise_if_any([f"{name} applies to a model, not to the topology {text!r}; drop it" for name in given])
+    return read_topology(text).workload(operator.index(request.batch))
 
 
 def _single(text: str, request: _Request) -> Workload:
     """The workload of ``M,N,K`` or ``BxM,N,K``, to which nothing of `request` applies."""
-    given = [f.name for f in fields(request) if getattr(request, f.name) != f.default]
-    problems = [f"{name} applies to a model, not to the single matmul {text!r}; drop it" for name in given]
+    problems = [
+        f"{name} applies to a model, not to the single matmul {text!r}; drop it" for name in request.given()
+    ]
     match = _SHAPE.fullmatch(text.strip())
     if match is None or not all(int(size) for size in match.groups("1")):
         problems.append(f"M,N,K must be three whole numbers > 0 such as 512,768,768, got {text!r}")
@@ -126,7 +150,7 @@ def _single(text: str, request: _Request) -> Workload:
     return Workload(name=text, ops=(gemm,))
 
 
-def _config(text: str) -> TransformerConfig:
+def _config(text: str) -> Model:
     """The configuration that a catalogue name, a file or a folder stands for."""
     names, word = catalogue(), text.lower()
     if word in names:
@@ -134,7 +158,8 @@ def _config(text: str) -> TransformerConfig:
     path = Path(text)
     if not _exists(path):
         raise SystolicError(
-            f"model must be a catalogue name, a config.json (or its folder), or M,N,K, got {text!r:.80}"
+            f"model must be a catalogue name, a config.json (or its folder), a topology .csv, or M,N,K, "
+            f"got {text!r:.80}"
             f"{did_you_mean(word, names)}"
         )
     if path.is_dir():
@@ -145,30 +170,61 @@ def _config(text: str) -> TransformerConfig:
     return read_config(path, name=name, source=str(path))
 
 
-def _model(config: TransformerConfig, request: _Request) -> Workload:
-    """The pass over a model; its length is seq in prefill, kv_len in decode."""
-    field = "seq" if request.phase == "prefill" else "kv_len"
+def _model(model: Model, request: _Request) -> Workload:
+    """The pass over a model; its length is seq, or kv_len in decode."""
+    raise_if_any(_inapplicable(model, request))
+    length, notes = _length(model, request)
+    decode = request.phase == "decode"
+    run = Pass(
+        batch=operator.index(request.batch),
+        queries=1 if decode else length,
+        keys=length,
+        logits=request.logits,
+        causal=request.causal is not False and model.decoder is not None,
+        cached=request.phase != "train" and model.decoder is not None,
+        source=(model.fixed_tokens or length) if model.encoder and model.decoder else 0,
+    )
+    return forward(model, run, phase=request.phase, notes=tuple(notes))
+
+
+def _inapplicable(model: Model, request: _Request) -> list[str]:
+    """What an encoder has no use for."""
+    if model.decoder is not None:
+        return []
+    why = f"{model.name} is an encoder"
+    lines = []
+    if request.phase == "decode":
+        lines.append(f"phase must be prefill or train, got 'decode': {why}, which has no next token")
+    if request.causal:
+        lines.append(f"causal applies to a decoder, and {why}: each token attends all others; drop it")
+    if request.logits == "last":
+        lines.append(f"logits must be all, got 'last': {why}, whose heads say what they read")
+    if model.fixed_tokens and request.seq not in (None, model.fixed_tokens):
+        lines.append(
+            f"seq must be {model.fixed_tokens}, the tokens of an image of {model.name}, got {request.seq}"
+        )
+    return lines
+
+
+def _length(model: Model, request: _Request) -> tuple[int, list[str]]:
+    """Tokens of a sequence, or keys of the new token; what has to be said about them."""
+    field = "kv_len" if request.phase == "decode" else "seq"
     length = whole_number(getattr(request, field))
     notes = []
-    if config.positions is None:
+    if model.positions is None:
         notes.append(f"the configuration states no number of positions: {field} is not checked against it")
-    elif length is not None and length > config.positions:
+    elif length is not None and length > model.positions:
         raise SystolicError(
-            f"{field} must be <= {config.positions}, the positions of {config.name}, got {length}; "
+            f"{field} must be <= {model.positions}, the positions of {model.name}, got {length}; "
             f"give a smaller {field} or a model with more positions"
         )
     if length is None:
-        length = min(DEFAULT_TOKENS, config.positions or DEFAULT_TOKENS)
+        length = min(DEFAULT_TOKENS, model.positions or DEFAULT_TOKENS)
+        if model.decoder is None and model.fixed_tokens:
+            length = model.fixed_tokens
         if request.phase == "decode":
             notes.append(f"kv_len was not given: the new token attends {length} keys")
-    run = Pass(
-        batch=operator.index(request.batch),
-        queries=length if request.phase == "prefill" else 1,
-        keys=length,
-        logits=request.logits,
-        causal=request.causal,
-    )
-    return forward(config, run, phase=request.phase, notes=tuple(notes))
+    return length, notes
 
 
 def _exists(path: Path) -> bool:

@@ -29,8 +29,14 @@ OPS_PER_ELEMENT = {
     "softmax": 7,
     # Su et al. 2021 (arXiv 2104.09864), eq. 34: x cos + rotated x sin.
     "rope": 3,
+    # One each: a sum of two tensors, a bias per column, a term per score; a product with a constant, with
+    # the gate, with a number per row.
     "add": 1,
+    "bias": 1,
+    "scores": 1,
     "multiply": 1,
+    "gate": 1,
+    "rows": 1,
     "relu": 1,
     # x / (1 + exp(-x)): negate, exp, add, reciprocal, multiply.
     "silu": 5,
@@ -40,9 +46,22 @@ OPS_PER_ELEMENT = {
     # Same, x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))): cube 2, multiply, add, multiply, tanh, add,
     # two multiplies.
     "gelu_tanh": 9,
+    "tanh": 1,
+    # Gemma Team 2024 (arXiv 2408.00118), section 2: cap tanh(x / cap).
+    "softcap": 3,
+    # Shazeer et al. 2017 (arXiv 1701.06538), eq. 3: a softmax without scale and mask. DeepSeek-V3 (arXiv
+    # 2412.19437, eq. 15) takes as many: a sigmoid is negate, exp, add, reciprocal; plus a bias. Each
+    # expert that a token selects is one pass of comparisons on top.
+    "route": 5,
+    # Each selected expert's result times its weight, added up.
+    "combine": 2,
+    # Cross entropy and its gradient at once, softmax(x) - onehot: max, subtract it, exp; sum; times 1/sum;
+    # subtract.
+    "loss": 6,
     # Moves only.
     "gather": 0,
     "cache": 0,
+    "permute": 0,
 }
 """Vector operations per element."""
 
@@ -54,13 +73,15 @@ ACTIVATIONS = {
     "relu": "relu",
     "silu": "silu",
     "swish": "silu",
+    "tanh": "tanh",
 }
 """Names in configuration files -> formula in `OPS_PER_ELEMENT`."""
 
 
 def gather(name: str, rows: int, width: int, table_rows: int) -> VectorOp:
-    """Look-up of `rows` rows of a (table_rows, width) table: traffic, no arithmetic."""
-    return _op(name, "gather", "gather", rows * width, read=rows * width, parameters=table_rows * width)
+    """Look-up of `rows` rows of a (table_rows, width) table, kept elsewhere where that is 0: only traffic."""
+    elements = rows * width
+    return _op(name, "gather", "gather", elements, read=elements, parameters=table_rows * width)
 
 
 def norm(name: str, formula: str, rows: int, width: int) -> VectorOp:
@@ -90,11 +111,51 @@ def add(name: str, elements: int) -> VectorOp:
     return _op(name, "add", "add", elements, read=2 * elements)
 
 
+def scale(name: str, elements: int) -> VectorOp:
+    """A tensor times a constant."""
+    return _op(name, "multiply", "multiply", elements, read=elements)
+
+
+def table_add(name: str, elements: int, table: int) -> VectorOp:
+    """A stored table of `table` elements (positions) added to a tensor, once to each sequence."""
+    return _op(name, "add", "add", elements, read=elements + table, parameters=table)
+
+
+def route(name: str, tokens: int, experts: int, active: int, parameters: int) -> VectorOp:
+    """Scores of `experts` for each token, the best `active` of them selected; `parameters` are biases."""
+    elements = tokens * experts
+    op = _op(name, "softmax", "route", elements, read=elements + parameters, parameters=parameters)
+    return replace(op, vector_ops=op.vector_ops + active, write_elements=2 * tokens * active)
+
+
+def permute(name: str, read: int, written: int) -> VectorOp:
+    """Rows copied into another order, some of them several times."""
+    return replace(_op(name, "permute", "permute", written, read=read), write_elements=written)
+
+
+def combine(name: str, tokens: int, active: int, width: int) -> VectorOp:
+    """Results of the `active` experts of each token, weighted and added up."""
+    elements = tokens * active * width
+    op = _op(name, "add", "combine", elements, read=elements + tokens * active)
+    return replace(op, write_elements=tokens * width)
+
+
+def gated_activation(name: str, function: str, elements: int) -> VectorOp:
+    """The activated first half of each row times its second half; `elements` is what that leaves."""
+    op = _op(name, "activation", ACTIVATIONS[function], elements, read=2 * elements)
+    return replace(op, vector_ops=op.vector_ops + OPS_PER_ELEMENT["multiply"], formula=f"gated {op.formula}")
+
+
+def loss(name: str, rows: int, outputs: int) -> VectorOp:
+    """Cross entropy over `outputs` logits in each of `rows` rows, and its gradient."""
+    return _op(name, "softmax", "loss", rows * outputs, read=rows * outputs)
+
+
 def bias(gemm: Gemm) -> VectorOp:
     """One bias per output column, added to the result of `gemm` as it leaves the array."""
-    elements = _results(gemm)
-    op = _op(f"{gemm.name}.bias", "add", "add", elements, read=elements + gemm.n, parameters=gemm.n)
-    return replace(op, fused_into=gemm.name, side_elements=gemm.n)
+    elements, biases = _results(gemm), gemm.batch * gemm.n
+    op = _op(f"{gemm.name}.bias", "add", "bias", elements, read=elements + biases, parameters=biases)
+    return replace(op, fused_into=gemm.name, side_elements=biases)
 
 
 def residual(name: str, gemm: Gemm) -> VectorOp:
@@ -102,18 +163,31 @@ def residual(name: str, gemm: Gemm) -> VectorOp:
     return replace(add(name, _results(gemm)), fused_into=gemm.name, side_elements=_results(gemm))
 
 
+def score_bias(name: str, gemm: Gemm, terms: int) -> VectorOp:
+    """One of `terms` terms for head and distance added to each score, the result of `gemm`."""
+    op = _op(name, "add", "scores", _results(gemm), read=_results(gemm) + terms)
+    return replace(op, fused_into=gemm.name, side_elements=terms)
+
+
 def activation(name: str, function: str, gemm: Gemm) -> VectorOp:
-    """An activation function (name as in configuration files) on the result of `gemm`."""
+    """An activation function (name as in configuration files, or softcap) on the result of `gemm`."""
     elements = _results(gemm)
-    op = _op(name, "activation", ACTIVATIONS[function], elements, read=elements)
+    op = _op(name, "activation", ACTIVATIONS.get(function, function), elements, read=elements)
     return replace(op, fused_into=gemm.name)
 
 
 def gate_product(name: str, gemm: Gemm) -> VectorOp:
     """The result of `gemm` times the activated gate."""
     elements = _results(gemm)
-    op = _op(name, "multiply", "multiply", elements, read=2 * elements)
+    op = _op(name, "multiply", "gate", elements, read=2 * elements)
     return replace(op, fused_into=gemm.name, side_elements=elements)
+
+
+def row_scale(name: str, gemm: Gemm) -> VectorOp:
+    """Each row of the result of `gemm` times a number of its own."""
+    elements = _results(gemm)
+    op = _op(name, "multiply", "rows", elements, read=elements + gemm.m)
+    return replace(op, fused_into=gemm.name, side_elements=gemm.m)
 
 
 def _op(name: str, kind: str, formula: str, elements: int, *, read: int, parameters: int = 0) -> VectorOp:
@@ -125,6 +199,7 @@ def _op(name: str, kind: str, formula: str, elements: int, *, read: int, paramet
         read_elements=read,
         write_elements=elements,
         parameters=parameters,
+        formula=formula,
     )
 
 

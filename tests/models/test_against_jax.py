@@ -1,4 +1,4 @@
-"""A decoder written in JAX, traced: its parameters and its dot products are those of the workload."""
+"""Models written in JAX, traced: their parameters and dot products are those of the workload."""
 
 from __future__ import annotations
 
@@ -8,116 +8,71 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.extend.core
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 from systolic.models import load_model
-from systolic.models.config import TransformerConfig, read_config
+from systolic.models.architecture import LatentAttention
+from systolic.models.config import read_config
+from systolic.workload import Workload
 
-from .configs import TINY_GPT2, TINY_GQA, write
+from .configs import (
+    TINY_BERT,
+    TINY_GPT2,
+    TINY_GQA,
+    TINY_LATENT,
+    TINY_MOE,
+    TINY_T5,
+    TINY_VIT,
+    TINY_WHISPER,
+    write,
+)
+from .jax_model import (
+    Dots,
+    Params,
+    apply,
+    attend_cached_latents,
+    attend_latents,
+    dot_products,
+    inputs_of,
+    latent_params,
+    linear,
+    model_params,
+    normed,
+    shaped,
+)
 
-CASES = {
+GEMMA = {"sliding_window": 4, "hidden_act": "gelu_pytorch_tanh"}
+CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "gpt2": (TINY_GPT2, {}),
     "gqa": (TINY_GQA, {}),
     "untied": (TINY_GQA, {"tie_word_embeddings": False, "attention_bias": True, "mlp_bias": True}),
     "qwen2": (TINY_GQA, {"model_type": "qwen2"}),
     "qwen3": (TINY_GQA, {"model_type": "qwen3"}),
+    "gemma2": (TINY_GQA, {"model_type": "gemma2", **GEMMA}),
+    "gemma3": (TINY_GQA, {"model_type": "gemma3_text", "sliding_window_pattern": 2, **GEMMA}),
+    "phi": (TINY_GQA, {"model_type": "phi", "head_dim": ..., "hidden_act": "gelu_new"}),
+    "phi3": (TINY_GQA, {"model_type": "phi3"}),
+    "mixtral": (TINY_GQA, {"model_type": "mixtral", "num_local_experts": 5, "num_experts_per_tok": 2}),
+    "qwen2-moe": (TINY_MOE, {"model_type": "qwen2_moe", "shared_expert_intermediate_size": 24}),
+    "qwen3-moe": (TINY_MOE, {"mlp_only_layers": [0]}),
+    "deepseek": (TINY_LATENT, {}),
+    "deepseek-direct": (TINY_LATENT, {"q_lora_rank": None}),
+    "falcon": (TINY_GQA, {"model_type": "falcon", "head_dim": ...}),
+    "bert": (TINY_BERT, {}),
+    "bert-pretraining": (TINY_BERT, {"architectures": ["BertForPreTraining"]}),
+    "vit": (TINY_VIT, {}),
+    "t5": (TINY_T5, {}),
+    "t5-plain": (TINY_T5, {"feed_forward_proj": "relu", "tie_word_embeddings": False}),
+    "whisper": (TINY_WHISPER, {}),
 }
 
-Params = dict[str, Any]
 
-
-def shaped(*sides: int) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct(sides, jnp.float32)
-
-
-def linear_params(inputs: int, outputs: int, bias: bool) -> Params:
-    return {"w": shaped(inputs, outputs)} | ({"b": shaped(outputs)} if bias else {})
-
-
-def norm_params(c: TransformerConfig) -> Params:
-    return {"gain": shaped(c.hidden)} | ({"b": shaped(c.hidden)} if c.norm == "layernorm" else {})
-
-
-def layer_params(c: TransformerConfig) -> Params:
-    q, kv = c.heads * c.head_dim, c.kv_heads * c.head_dim
-    params = {"n1": norm_params(c), "n2": norm_params(c), "out": linear_params(q, c.hidden, c.out_bias)}
-    if c.fused_qkv:
-        params["qkv"] = linear_params(c.hidden, q + 2 * kv, c.qkv_bias)
-    else:
-        params |= {x: linear_params(c.hidden, q if x == "q" else kv, c.qkv_bias) for x in "qkv"}
-    if c.qk_norm:
-        params |= {"qn": {"gain": shaped(c.head_dim)}, "kn": {"gain": shaped(c.head_dim)}}
-    for name in ("gate", "up") if c.gated else ("up",):
-        params[name] = linear_params(c.hidden, c.intermediate, c.mlp_bias)
-    return params | {"down": linear_params(c.intermediate, c.hidden, c.mlp_bias)}
-
-
-def model_params(c: TransformerConfig) -> Params:
-    params: Params = {"embed": shaped(c.vocab, c.hidden), "final": norm_params(c)}
-    if c.learned_positions:
-        assert c.positions is not None
-        params["positions"] = shaped(c.positions, c.hidden)
-    if not c.tied:
-        params["head"] = shaped(c.hidden, c.vocab)
-    return params | {"layers": [layer_params(c) for _ in range(c.layers)]}
-
-
-def linear(p: Params, x: Any) -> Any:
-    y = x @ p["w"]
-    return y + p["b"] if "b" in p else y
-
-
-def normed(p: Params, x: Any) -> Any:
-    if "b" in p:
-        x = x - x.mean(-1, keepdims=True)
-    x = x * jax.lax.rsqrt((x * x).mean(-1, keepdims=True) + 1e-5) * p["gain"]
-    return x + p["b"] if "b" in p else x
-
-
-def attend(c: TransformerConfig, p: Params, x: Any) -> Any:
-    batch, seq, _ = x.shape
-    q_width, kv_width = c.heads * c.head_dim, c.kv_heads * c.head_dim
-    if c.fused_qkv:
-        q, k, v = jnp.split(linear(p["qkv"], x), (q_width, q_width + kv_width), -1)
-    else:
-        q, k, v = (linear(p[name], x) for name in "qkv")
-    q = q.reshape(batch, seq, c.kv_heads, c.heads // c.kv_heads, c.head_dim)
-    k, v = (t.reshape(batch, seq, c.kv_heads, c.head_dim) for t in (k, v))
-    if c.qk_norm:
-        q, k = normed(p["qn"], q), normed(p["kn"], k)
-    weights = jax.nn.softmax(jnp.einsum("btkgd,bskd->bkgts", q, k) / math.sqrt(c.head_dim))
-    return linear(p["out"], jnp.einsum("bkgts,bskd->btkgd", weights, v).reshape(batch, seq, q_width))
-
-
-def decoder(c: TransformerConfig, params: Params, tokens: Any) -> Any:
-    x = params["embed"][tokens]
-    if c.learned_positions:
-        x = x + params["positions"][: tokens.shape[1]]
-    for p in params["layers"]:
-        x = x + attend(c, p, normed(p["n1"], x))
-        y = normed(p["n2"], x)
-        up = linear(p["up"], y)
-        up = jax.nn.silu(linear(p["gate"], y)) * up if c.gated else jax.nn.gelu(up)
-        x = x + linear(p["down"], up)
-    return normed(params["final"], x) @ (params["embed"].T if c.tied else params["head"])
-
-
-def dot_products(jaxpr: Any) -> Counter[tuple[int, frozenset[int], int]]:
-    """(batch, {rows, columns}, depth) of each dot product; JAX may swap the two sides of one."""
-    found: Counter[tuple[int, frozenset[int], int]] = Counter()
-    for eqn in jaxpr.eqns:
-        if eqn.primitive.name == "dot_general":
-            (left, right), (left_batch, right_batch) = eqn.params["dimension_numbers"]
-            lhs, rhs = (v.aval.shape for v in eqn.invars)
-            batch, depth = (math.prod(lhs[i] for i in dims) for dims in (left_batch, left))
-            rows = math.prod(lhs) // (batch * depth)
-            columns = math.prod(rhs) // math.prod(rhs[i] for i in (*right_batch, *right))
-            found[batch, frozenset((rows, columns)), depth] += 1
-        for value in eqn.params.values():
-            if isinstance(value, jax.extend.core.ClosedJaxpr):
-                found += dot_products(value.jaxpr)
+def counted(workload: Workload) -> Dots:
+    found: Dots = Counter()
+    for gemm in workload.gemms:
+        found[gemm.batch, frozenset((gemm.m, gemm.n)), gemm.k] += gemm.count
     return found
 
 
@@ -125,14 +80,69 @@ def dot_products(jaxpr: Any) -> Counter[tuple[int, frozenset[int], int]]:
 def test_parameters_and_dot_products_are_those_that_jax_sees(tmp_path: Path, case: str) -> None:
     config, changes = CASES[case]
     path = write(tmp_path, config, **changes)
-    c = read_config(path, name=case, source="")
-    params = model_params(c)
-    tokens = jax.ShapeDtypeStruct((3, 10), jnp.int32)
-    traced = dot_products(jax.make_jaxpr(lambda p, t: decoder(c, p, t))(params, tokens).jaxpr)
-
-    workload = load_model(path, batch=3, seq=10)
-    counted: Counter[tuple[int, frozenset[int], int]] = Counter()
-    for gemm in workload.gemms:
-        counted[gemm.batch, frozenset((gemm.m, gemm.n)), gemm.k] += gemm.count
-    assert counted == traced
+    model = read_config(path, name=case, source="")
+    params = model_params(model)
+    data = inputs_of(model, 3, 10)
+    traced = dot_products(jax.make_jaxpr(lambda p, *d: apply(model, p, *d))(params, *data).jaxpr)
+    workload = load_model(path, batch=3, seq=None if model.decoder is None and model.fixed_tokens else 10)
+    assert counted(workload) == traced
     assert workload.parameters == sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(params))
+
+
+@pytest.mark.parametrize("case", [name for name in CASES if name != "bert-pretraining"])
+def test_training_has_the_dot_products_of_a_gradient(tmp_path: Path, case: str) -> None:
+    """``jax.grad`` of a loss on the last head; batch 3 of 10 tokens."""
+    config, changes = CASES[case]
+    path = write(tmp_path, config, **changes)
+    model = read_config(path, name=case, source="")
+
+    def loss(params: Any, *data: Any) -> Any:
+        return jax.nn.logsumexp(apply(model, params, *data)[-1], -1).sum()
+
+    traced = jax.make_jaxpr(jax.grad(loss))(model_params(model), *inputs_of(model, 3, 10))
+    seq = None if model.decoder is None and model.fixed_tokens else 10
+    assert counted(load_model(path, phase="train", batch=3, seq=seq)) == dot_products(traced.jaxpr)
+
+
+@pytest.mark.parametrize("q_rank", [12, None])
+def test_absorbed_latents_have_the_dot_products_that_jax_sees(tmp_path: Path, q_rank: int | None) -> None:
+    """DeepSeek-V2 (arXiv 2405.04434), section 2.1.2: one attention of the decode step, written out."""
+    path = write(tmp_path, TINY_LATENT, q_lora_rank=q_rank)
+    attention = read_config(path, name="", source="").decoder.layers[0].attention  # type: ignore[union-attr]
+    assert isinstance(attention, LatentAttention)
+    params = latent_params(attention, 32)
+    traced = jax.make_jaxpr(lambda p, x, c: attend_cached_latents(attention, p, x, c))(
+        params, shaped(2, 1, 32), shaped(2, 9, attention.kv_rank + attention.rope_dim)
+    )
+    workload = load_model(path, phase="decode", batch=2, kv_len=9)
+    ours: Dots = Counter()
+    for gemm in workload.gemms:
+        if gemm.name.startswith("attn."):
+            ours[gemm.batch, frozenset((gemm.m, gemm.n)), gemm.k] += 1
+    assert ours == dot_products(traced.jaxpr)
+
+
+def test_absorbing_changes_no_value() -> None:
+    """Both forms of latent attention are one function: same seed, same result."""
+    a = LatentAttention(heads=4, q_rank=None, kv_rank=10, nope_dim=6, rope_dim=4, value_dim=8)
+    rng = np.random.default_rng(0)
+    params = jax.tree.map(lambda leaf: rng.standard_normal(leaf.shape, np.float32) / 4, latent_params(a, 32))
+
+    @jax.jit
+    def both(params: Params, x: Any) -> tuple[Any, Any]:
+        latent, rope = jnp.split(linear(params["kv_down"], x), (a.kv_rank,), -1)
+        cache = jnp.concatenate([normed(params["kv_norm"], latent), rope], -1)
+        return attend_latents(a, params, x)[:, -1:], attend_cached_latents(a, params, x[:, -1:], cache)
+
+    whole, step = both(params, rng.standard_normal((2, 5, 32), np.float32))
+    np.testing.assert_allclose(whole, step, atol=1e-4)
+
+
+def test_every_gemm_of_a_gradient_names_its_forward(tmp_path: Path) -> None:
+    workload = load_model(write(tmp_path, TINY_GQA), phase="train", seq=4)
+    names = {gemm.name for gemm in workload.gemms}
+    forward = {name for name in names if name.rpartition(".")[2] not in ("dx", "dw", "dq", "dk", "dp", "dv")}
+    assert names - forward == {
+        *(f"{name}.{d}" for name in forward if name not in ("attn.qk", "attn.pv") for d in ("dx", "dw")),
+        *("attn.qk.dq", "attn.qk.dk", "attn.pv.dp", "attn.pv.dv"),
+    }

@@ -10,14 +10,27 @@ import pytest
 
 from systolic.errors import SystolicError
 from systolic.models import load_model
-from systolic.models.config import TransformerConfig, read_config
+from systolic.models.architecture import Attention, Layers, Mlp, Model
+from systolic.models.config import read_config
 from systolic.workload import Gemm, VectorOp
 
-from .configs import TINY_GPT2, TINY_GQA, write
+from .configs import TINY_GPT2, TINY_GQA, TINY_LATENT, write
 
 
-def read(path: Path) -> TransformerConfig:
+def read(path: Path) -> Model:
     return read_config(path, name="tiny", source=str(path))
+
+
+def kinds(path: Path) -> tuple[Layers, ...]:
+    decoder = read(path).decoder
+    assert decoder is not None
+    return decoder.layers
+
+
+def attention(path: Path) -> Attention:
+    (kind,) = kinds(path)
+    assert isinstance(kind.attention, Attention)
+    return kind.attention
 
 
 def problems(path: Path) -> tuple[str, ...]:
@@ -49,6 +62,17 @@ def test_missing_size_of_gpt2_is_refused_by_name(tmp_path: Path, key: str) -> No
         ("qwen2", "num_key_value_heads"),
         ("qwen3", "num_key_value_heads"),
         ("qwen3", "head_dim"),
+        ("gemma", "head_dim"),
+        ("gemma2", "sliding_window"),
+        ("gemma3_text", "sliding_window"),
+        ("mixtral", "num_local_experts"),
+        ("mixtral", "num_experts_per_tok"),
+        ("qwen2_moe", "shared_expert_intermediate_size"),
+        ("qwen3_moe", "moe_intermediate_size"),
+        ("deepseek_v3", "kv_lora_rank"),
+        ("deepseek_v3", "q_lora_rank"),
+        ("deepseek_v2", "n_routed_experts"),
+        ("deepseek_v2", "first_k_dense_replace"),
     ],
 )
 def test_no_size_comes_from_a_checkpoint_of_the_family(tmp_path: Path, model_type: str, key: str) -> None:
@@ -58,8 +82,8 @@ def test_no_size_comes_from_a_checkpoint_of_the_family(tmp_path: Path, model_typ
 
 
 def test_llama_derives_head_dim_and_kv_heads_from_other_keys(tmp_path: Path) -> None:
-    config = read(write(tmp_path, TINY_GQA, head_dim=..., num_key_value_heads=...))
-    assert (config.head_dim, config.kv_heads) == (64 // 8, 8)
+    derived = attention(write(tmp_path, TINY_GQA, head_dim=..., num_key_value_heads=...))
+    assert (derived.head_dim, derived.kv_heads) == (64 // 8, 8)
 
 
 def test_all_mistakes_at_once_with_suggestions(tmp_path: Path) -> None:
@@ -125,18 +149,16 @@ def test_what_is_no_json_object_is_one_line(tmp_path: Path, text: bytes, words: 
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("num_local_experts", 8),
-        ("n_routed_experts", 256),
-        ("kv_lora_rank", 512),
-        ("num_kv_shared_layers", 15),
+        ("add_cross_attention", True),
+        ("hidden_size_per_layer_input", 256),
         ("is_encoder_decoder", True),
-        ("text_config", {"hidden_size": 64}),
+        ("ssm_state_size", 16),
     ],
 )
 def test_what_is_not_modelled_is_refused_by_name(tmp_path: Path, key: str, value: object) -> None:
-    (line,) = problems(write(tmp_path, TINY_GQA, **{key: value}))
+    (line,) = problems(write(tmp_path, TINY_GQA, model_type="brand_new", **{key: value}))
     assert f"config.json: {key} says that this is " in line
-    assert "which is not modelled" in line
+    assert "modelled" in line
 
 
 @pytest.mark.parametrize("model_type", ["brand_new", ...], ids=["unknown", "absent"])
@@ -147,24 +169,90 @@ def test_unknown_family_is_read_from_generic_keys_with_a_note(tmp_path: Path, mo
     assert any("has no reader of its own" in note for note in workload.notes)
 
 
+def test_unknown_family_with_old_names(tmp_path: Path) -> None:
+    """The names that GPT-2, Falcon, T5 and MPT have for the same sizes."""
+    old = {
+        "hidden_size": "n_embd",
+        "num_hidden_layers": "n_layers",
+        "num_attention_heads": "n_head",
+        "num_key_value_heads": "num_kv_heads",
+        "intermediate_size": "ffn_hidden_size",
+        "hidden_act": "activation_function",
+    }
+    plain = load_model(write(tmp_path, TINY_GQA, model_type="brand_new"), batch=3, seq=10)
+    changes = dict.fromkeys(old, ...) | {name: TINY_GQA[key] for key, name in old.items()}
+    path = write(tmp_path, TINY_GQA, model_type="brand_new", **changes)
+    assert load_model(path, batch=3, seq=10) == plain
+    path = write(tmp_path, TINY_GQA, model_type="brand_new", n_embd=65)
+    assert problems(path) == (f"{path}: hidden_size and n_embd mean the same and must agree, got 64 and 65",)
+
+
+def test_unknown_family_with_experts_and_latents(tmp_path: Path) -> None:
+    """Its generic keys say what it is; what a family would fix is not taken for granted."""
+    known = load_model(write(tmp_path, TINY_LATENT), seq=5)
+    states = {"tie_word_embeddings": False, "hidden_act": "silu", "num_key_value_heads": 4}
+    unknown = load_model(write(tmp_path, TINY_LATENT, model_type="brand_new", **states), seq=5)
+    assert unknown.ops == known.ops
+    assert any("has no reader of its own" in note and "gated experts" in note for note in unknown.notes)
+    path = write(tmp_path, TINY_LATENT, model_type="x", v_head_dim=..., num_experts_per_tok=..., **states)
+    keys = [line.split(": ")[1].split()[0] for line in problems(path)]
+    assert keys == ["num_experts_per_tok", "v_head_dim"]
+
+
 def test_unknown_family_must_state_what_families_fix(tmp_path: Path) -> None:
     path = write(
         tmp_path,
         TINY_GQA,
-        model_type="bert",
+        model_type="roberta",
         hidden_act="gelu",
         num_key_value_heads=...,
         tie_word_embeddings=...,
     )
     lines = problems(path)
-    assert lines[0] == (
-        f"{path}: model_type must be one of gpt2, llama, mistral, qwen2, qwen3, got 'bert'; another is read "
-        "as a Llama-style decoder only where hidden_act is silu, got 'gelu'"
+    assert lines[0].startswith(f"{path}: model_type must be one of gpt2, ")
+    assert lines[0].endswith(
+        "got 'roberta'; another is read as a Llama-style decoder only where hidden_act is silu, got 'gelu'"
     )
     assert {line.split(": ")[1].split()[0] for line in lines[1:]} == {
         "num_key_value_heads",
         "tie_word_embeddings",
     }
+
+
+@pytest.mark.parametrize("part", ["text_config", "llm_config", "language_config"])
+def test_text_part_of_a_multimodal_model(tmp_path: Path, part: str) -> None:
+    """hf-mem 60: the text model stands in a table of its own; 2,680,320 MACs: the table of TINY-GQA."""
+    whole = {"model_type": "some_vl", part: TINY_GQA, "vision_config": {"hidden_size": 1024}}
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(whole), encoding="utf-8")
+    workload = load_model(path, batch=3, seq=10)
+    assert (workload.macs, workload.parameters, workload.kv_cache_bytes) == (2_680_320, 84_544, 7_680)
+    assert [missing.op for missing in workload.not_covered] == ["the vision part (vision_config)"]
+    assert workload.notes == load_model(write(tmp_path, TINY_GQA), batch=3, seq=10).notes
+
+
+def test_text_part_inherits_what_it_does_not_say(tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    text = {key: value for key, value in TINY_GQA.items() if key not in ("tie_word_embeddings", "model_type")}
+    whole = {"model_type": "llama", "tie_word_embeddings": True, "text_config": text, "hidden_size": 7}
+    path.write_text(json.dumps(whole), encoding="utf-8")
+    assert load_model(path).parameters == 84_544
+    path.write_text(json.dumps({"text_config": [1]}), encoding="utf-8")
+    assert problems(path) == (f"{path}: text_config must be a table of keys, got [1]",)
+
+
+def test_shared_kv_layers(tmp_path: Path) -> None:
+    """unsloth PR 5225: 15 of 35 layers read the cache of earlier ones; 4,480 B per token charges all."""
+    path = write(tmp_path, TINY_GQA, num_hidden_layers=35, num_kv_shared_layers=15)
+    workload = load_model(path, phase="decode", kv_len=1, dtype="bf16")
+    assert workload.kv_cache_bytes == 2_560
+    layers = {op.name: op.layers for op in workload.ops}
+    assert (layers["attn.q"], layers["attn.k"], layers["attn.v"]) == (35, 20, 20)
+    assert (layers["attn.cache"], layers["attn.qk"], layers["attn.rope"]) == (20, 35, 20)
+    assert layers["attn.rope.shared"] == 15
+    assert any(note.startswith("15 of 35 layers read the keys and values") for note in workload.notes)
+    path = write(tmp_path, TINY_GQA, num_kv_shared_layers=2)
+    assert problems(path) == (f"{path}: num_kv_shared_layers must be < num_hidden_layers (2), got 2",)
 
 
 def biases(path: Path) -> set[str]:
@@ -193,9 +281,13 @@ def test_qwen3_norms_each_head_of_q_and_k(tmp_path: Path) -> None:
 
 def test_gpt2_widths(tmp_path: Path) -> None:
     """n_inner null means 4 x n_embd (transformers, GPT2Config)."""
-    assert read(write(tmp_path, TINY_GPT2)).intermediate == 4 * 24
-    assert read(write(tmp_path, TINY_GPT2, n_inner=None)).intermediate == 4 * 24
-    assert read(write(tmp_path, TINY_GPT2, n_inner=40)).intermediate == 40
+    for changes, width in (({}, 4 * 24), ({"n_inner": None}, 4 * 24), ({"n_inner": 40}, 40)):
+        (kind,) = kinds(write(tmp_path, TINY_GPT2, **changes))
+        assert isinstance(kind.feed_forward, Mlp)
+        assert kind.feed_forward.width == width
+
+
+SLIDING = ["sliding_attention", "full_attention"]
 
 
 @pytest.mark.parametrize(
@@ -203,21 +295,25 @@ def test_gpt2_widths(tmp_path: Path) -> None:
     [
         ({"model_type": "mistral"}, 2),
         ({"model_type": "llama"}, 0),
+        ({"model_type": "phi3"}, 2),
+        ({"model_type": "mixtral", "num_local_experts": 2, "num_experts_per_tok": 1}, 2),
         ({"model_type": "qwen2"}, 0),
         ({"model_type": "qwen2", "use_sliding_window": True, "max_window_layers": 1}, 1),
-        (
-            {
-                "model_type": "qwen3",
-                "use_sliding_window": True,
-                "layer_types": ["sliding_attention", "full_attention"],
-            },
-            1,
-        ),
+        ({"model_type": "qwen3", "use_sliding_window": True, "layer_types": SLIDING}, 1),
+        ({"model_type": "gemma"}, 0),
+        ({"model_type": "gemma2", "num_hidden_layers": 5}, 3),
+        ({"model_type": "gemma3_text", "num_hidden_layers": 13}, 11),
+        ({"model_type": "gemma3_text", "num_hidden_layers": 13, "sliding_window_pattern": 3}, 9),
+        ({"model_type": "gemma3_text", "layer_types": SLIDING}, 1),
     ],
+    ids=str,
 )
 def test_layers_with_a_sliding_window(tmp_path: Path, changes: dict[str, Any], layers: int) -> None:
-    config = read(write(tmp_path, TINY_GQA, sliding_window=8, **changes))
-    assert (config.window, config.window_layers) == (8 if layers else None, layers)
+    """transformers 4.57, configuration_<family>.py: which layers of each family slide."""
+    found = kinds(write(tmp_path, TINY_GQA, sliding_window=8, **changes))
+    windows = {kind.attention.window: kind.count for kind in found}  # type: ignore[union-attr]
+    assert windows.get(8, 0) == layers
+    assert sum(kind.count for kind in found) == changes.get("num_hidden_layers", 2)
 
 
 def test_layer_types(tmp_path: Path) -> None:

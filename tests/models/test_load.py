@@ -60,7 +60,7 @@ def test_names_files_and_folders(tmp_path: Path) -> None:
     ("model", "words"),
     [
         ("gtp2", r"model must be a catalogue name, .*, got 'gtp2'; did you mean 'gpt2'\?"),
-        ("no/such/config.json", r"model must be .*, got 'no/such/config.json'; known: gpt2, "),
+        ("no/such/config.json", r"model must be .*, got 'no/such/config.json'; known: bert-base, "),
         ("x" * 5000, r"model must be a catalogue name"),
         ("", r"model must be|holds no config.json"),
     ],
@@ -100,8 +100,15 @@ def test_unstated_positions_are_noted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "lines"),
     [
-        ({"phase": "train"}, ["phase 'train' is not modelled yet; use prefill or decode"]),
-        ({"phase": "both"}, ["phase must be prefill or decode, got 'both'"]),
+        ({"phase": "both"}, ["phase must be prefill, decode or train, got 'both'"]),
+        (
+            {"phase": "train", "kv_len": 5},
+            ["kv_len applies to decode, got 5 in train; give seq, or use decode"],
+        ),
+        (
+            {"phase": "train", "logits": "last"},
+            ["logits must be all in train, got 'last': each position has a loss"],
+        ),
         ({"kv_len": 5}, ["kv_len applies to decode, got 5 in prefill; give seq, or use decode"]),
         (
             {"phase": "decode", "seq": 5},
@@ -130,6 +137,77 @@ def test_what_does_not_apply_is_refused(arguments: dict[str, Any], lines: list[s
     with pytest.raises(SystolicError) as caught:
         load_model("gpt2", **arguments)
     assert list(caught.value.problems) == lines
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "lines"),
+    [
+        (
+            "bert-base",
+            {"phase": "decode"},
+            [
+                "phase must be prefill or train, got 'decode': bert-base is an encoder, which has no next "
+                "token"
+            ],
+        ),
+        (
+            "bert-base",
+            {"causal": True, "logits": "last"},
+            [
+                "causal applies to a decoder, and bert-base is an encoder: each token attends all others; "
+                "drop it",
+                "logits must be all, got 'last': bert-base is an encoder, whose heads say what they read",
+            ],
+        ),
+        ("vit-base", {"seq": 64}, ["seq must be 197, the tokens of an image of vit-base, got 64"]),
+        (
+            "whisper-tiny",
+            {"seq": 449},
+            [
+                "seq must be <= 448, the positions of whisper-tiny, got 449; give a smaller seq or a model "
+                "with more positions"
+            ],
+        ),
+    ],
+    ids=str,
+)
+def test_what_does_not_apply_to_an_encoder_is_refused(
+    name: str, arguments: dict[str, Any], lines: list[str]
+) -> None:
+    with pytest.raises(SystolicError) as caught:
+        load_model(name, **arguments)
+    assert list(caught.value.problems) == lines
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "seq", "kv_len", "source"),
+    [
+        ("bert-base", {}, 512, 0, None),
+        ("vit-base", {}, 197, 0, None),
+        ("vit-base", {"seq": 197, "phase": "train"}, 197, 0, None),
+        ("t5-small", {}, 512, 512, "the encoder processes 512 tokens and the decoder 512"),
+        ("t5-small", {"seq": 7}, 7, 7, "the encoder processes 7 tokens and the decoder 7"),
+        ("whisper-tiny", {}, 448, 448, "the encoder processes 1500 tokens and the decoder 448"),
+        ("whisper-tiny", {"phase": "decode", "kv_len": 9}, 1, 9, "attends 1500 encoder tokens"),
+    ],
+    ids=str,
+)
+def test_lengths_of_encoders_and_pairs(
+    name: str, arguments: dict[str, Any], seq: int, kv_len: int, source: str | None
+) -> None:
+    workload = load_model(name, **arguments)
+    assert (workload.seq, workload.kv_len) == (seq, kv_len)
+    assert source is None or any(source in note for note in workload.notes)
+
+
+def test_a_topology_takes_a_batch_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "net.csv"
+    path.write_text("Layer,M,N,K\nL0,4,5,6\n", encoding="utf-8")
+    (gemm,) = load_model(path, batch=3, dtype="int8").gemms
+    assert (gemm.name, gemm.m, gemm.n, gemm.k, gemm.dtype) == ("L0", 12, 5, 6, "int8")
+    with pytest.raises(SystolicError) as caught:
+        load_model(path, phase="decode", kv_len=9, causal=True)
+    assert [line.split()[0] for line in caught.value.problems] == ["phase", "kv_len", "causal"]
 
 
 def test_dtype_is_applied_to_every_op() -> None:

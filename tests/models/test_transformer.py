@@ -10,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from systolic.models import load_model
-from systolic.models.config import TransformerConfig
-from systolic.models.transformer import Pass, forward
+from systolic.models.architecture import Attention, Mlp, Model, Stack
+from systolic.models.attention import self_attention
+from systolic.models.passes import Pass
+from systolic.models.transformer import forward
 from systolic.workload import Gemm, VectorOp, Workload
 
 from .. import strategies
@@ -35,13 +37,25 @@ def scores(workload: Workload) -> tuple[Gemm, Gemm]:
     return table["attn.qk"], table["attn.pv"]
 
 
+def stack_of(model: Model) -> Stack:
+    assert model.decoder is not None
+    return model.decoder
+
+
+def attention_of(model: Model) -> Attention:
+    """That of the first kind of layers; the other kinds differ in the window alone."""
+    attention = stack_of(model).layers[0].attention
+    assert isinstance(attention, Attention)
+    return attention
+
+
 # ---------------------------------------------------------------- counts from public bug reports
 
 
 @pytest.mark.parametrize(("tied", "parameters"), [(True, 84_544), (False, 90_944)])
 def test_tiny_gqa(tmp_path: Path, tied: bool, parameters: int) -> None:
     """LMCache 688 and entrenar 262 (head_dim is stated), trl 6708 (tying changes no MACs); by hand."""
-    workload = load_model(write(tmp_path, TINY_GQA, tie_word_embeddings=tied), batch=3, seq=10, causal=True)
+    workload = load_model(write(tmp_path, TINY_GQA, tie_word_embeddings=tied), batch=3, seq=10)
     assert macs(workload, "attn.q", "attn.k", "attn.v", "attn.out") == 1_228_800
     assert macs(workload, "mlp.gate", "mlp.up", "mlp.down") == 1_105_920
     assert macs(workload, "attn.qk", "attn.pv") == 153_600
@@ -74,6 +88,15 @@ def test_tied_output_matmul_is_still_there(tmp_path: Path) -> None:
     assert macs(workload, "lm_head") == 262_668_288
 
 
+def test_attention_matmuls_are_counted() -> None:
+    """calculate-flops.pytorch 26: only linear layers were. q (2,16,8,32), k and v (2,16,2,32)."""
+    attention = Attention(heads=8, kv_heads=2, head_dim=32)
+    run = Pass(batch=2, queries=16, keys=16)
+    batched = [op for op in self_attention(attention, 256, run) if isinstance(op, Gemm) and op.batch > 1]
+    assert [(op.batch, op.m, op.n, op.k) for op in batched] == [(4, 64, 16, 32), (4, 64, 32, 16)]
+    assert sum(op.macs for op in batched) == 262_144
+
+
 @pytest.mark.parametrize("name", ["gpt2", "llama-2-7b", "qwen3-4b"])
 def test_embedding_look_up_is_traffic(name: str) -> None:
     """VeOmni 703, verl PR 4173: it was counted as a matmul."""
@@ -100,13 +123,15 @@ def test_gpt2_prefill_of_64_tokens() -> None:
 
 
 def test_causal_mask_of_llama_3_8b() -> None:
-    """maxtext 1972: the mask was ignored."""
-    dense, causal = (load_model("llama-3-8b", seq=128, causal=flag) for flag in (False, True))
-    for workload in (dense, causal):
+    """maxtext 1972: the mask was ignored. One report has both counts, unless the mask is declined."""
+    for choice in ({}, {"causal": True}):
+        workload = load_model("llama-3-8b", seq=128, **choice)
         assert macs(workload, "attn.qk", "attn.pv") == 4_294_967_296
-        assert any(note.startswith("attention runs dense") for note in workload.notes)
+        assert sum(gemm.useful_macs for gemm in scores(workload)) == 2_164_260_864
+        assert any("useful_macs leaves those out" in note for note in workload.notes)
+    dense = load_model("llama-3-8b", seq=128, causal=False)
     assert sum(gemm.useful_macs for gemm in scores(dense)) == 4_294_967_296
-    assert sum(gemm.useful_macs for gemm in scores(causal)) == 2_164_260_864
+    assert any(note.startswith("attention runs dense") for note in dense.notes)
 
 
 def test_llama_2_7b_prefill_of_128_tokens() -> None:
@@ -149,16 +174,34 @@ def test_attention_shapes_of_grouped_heads() -> None:
     assert (pv.batch, pv.m, pv.n, pv.k, pv.rhs_kind) == (2 * 8, 4 * 10, 128, 10, "kv_cache")
 
 
+def test_kinds_of_layers_have_rows_of_their_own() -> None:
+    """Gemma 3 1B (arXiv 2503.19786): five layers with a window of 512 to each that attends all keys."""
+    workload = load_model("gemma-3-1b", phase="decode", kv_len=2000)
+    table = gemms(workload)
+    assert (table["attn.qk"].layers, table["attn.qk"].n) == (4, 2000)
+    assert (table["attn.qk.window"].layers, table["attn.qk.window"].n) == (22, 512)
+    assert (table["attn.pv.window"].layers, table["attn.pv.window"].k) == (22, 512)
+    assert {table[name].layers for name in ("attn.q", "attn.out", "mlp.down")} == {26}
+    assert workload.kv_cache_elements == 2 * 256 * (4 * 2000 + 22 * 512)
+    assert len({op.name for op in workload.ops}) == len(workload.ops)
+
+
 def test_mistral_window() -> None:
     """Query p (from 1) of a prompt of 5000 sees min(p, 4096) keys (Jiang et al. 2023, section 2)."""
     inside = sum(min(p, 4096) for p in range(1, 5001))
-    workload = load_model("mistral-7b", seq=5000, causal=True)
+    workload = load_model("mistral-7b", seq=5000)
     assert [gemm.useful_macs for gemm in scores(workload)] == [32 * 32 * 128 * inside] * 2
+    assert [gemm.macs for gemm in scores(workload)] == [32 * 32 * 128 * 5000**2] * 2
     assert any("sliding window of 4096" in note and "useful_macs" in note for note in workload.notes)
-    assert any("sliding window of 4096" in note for note in load_model("mistral-7b", seq=4097).notes)
     assert not any("window" in note for note in load_model("mistral-7b", seq=4096).notes)
-    (qk, _) = scores(load_model("mistral-7b", phase="decode", kv_len=5000, causal=True))
-    assert qk.useful_macs * 5000 == qk.macs * 4096
+
+
+def test_decode_reads_no_key_outside_the_window() -> None:
+    """The rolling cache of Jiang et al. 2023, section 2, holds 4096 keys."""
+    workload = load_model("mistral-7b", phase="decode", kv_len=5000)
+    assert [gemm.useful_macs for gemm in scores(workload)] == [32 * 32 * 128 * 4096] * 2
+    assert [gemm.macs for gemm in scores(workload)] == [32 * 32 * 128 * 4096] * 2
+    assert workload.kv_cache_elements == 2 * 32 * 8 * 128 * 4096
 
 
 # ---------------------------------------------------------------- laws
@@ -174,54 +217,79 @@ RUNS = st.builds(
 )
 
 
-@given(strategies.transformers(), RUNS)
-def test_macs_and_parameters_equal_the_closed_form(c: TransformerConfig, run: Pass) -> None:
-    tokens = run.batch * run.queries
-    projections = 2 * c.hidden * c.heads * c.head_dim + 2 * c.hidden * c.kv_heads * c.head_dim
-    mlp = (3 if c.gated else 2) * c.hidden * c.intermediate
-    attention = 2 * run.batch * c.heads * run.queries * run.keys * c.head_dim
-    head_rows = tokens if run.logits == "all" else run.batch
-    workload = forward(c, run, phase="prefill")
-    assert (
-        workload.macs
-        == c.layers * (tokens * (projections + mlp) + attention) + head_rows * c.hidden * c.vocab
-    )
+def expected_macs(model: Model, run: Pass) -> int:
+    a, hidden, total = attention_of(model), model.hidden, 0
+    projections = 2 * hidden * a.heads * a.head_dim + 2 * hidden * a.kv_heads * a.head_dim
+    for kind in stack_of(model).layers:
+        mlp, window = kind.feed_forward, kind.attention.window  # type: ignore[union-attr]
+        assert isinstance(mlp, Mlp)
+        keys = min(run.keys, window) if window and run.queries == 1 else run.keys
+        matrices = projections + (3 if mlp.gated else 2) * hidden * mlp.width
+        scores = 2 * a.heads * a.head_dim * run.queries * keys
+        total += kind.count * (run.tokens * matrices + run.batch * scores)
+    rows = run.tokens if run.logits == "all" else run.batch
+    return total + rows * hidden * model.heads[0].outputs
 
-    norm = c.hidden * (2 if c.norm == "layernorm" else 1)
-    biases = c.qkv_bias * (c.heads + 2 * c.kv_heads) * c.head_dim + c.out_bias * c.hidden
-    biases += c.mlp_bias * ((2 if c.gated else 1) * c.intermediate + c.hidden)
-    layer = projections + mlp + biases + 2 * norm + c.qk_norm * 2 * c.head_dim
-    tables = c.vocab * c.hidden * (1 if c.tied else 2) + c.learned_positions * 16 * c.hidden
-    assert workload.parameters == c.layers * layer + tables + norm
+
+def expected_parameters(model: Model) -> int:
+    a, hidden, stack = attention_of(model), model.hidden, stack_of(model)
+    mlp = stack.layers[0].feed_forward
+    assert isinstance(mlp, Mlp)
+    q, kv = a.heads * a.head_dim, a.kv_heads * a.head_dim
+    norm = hidden * (2 if stack.norm == "layernorm" else 1)
+    layer = 2 * hidden * (q + kv) + (3 if mlp.gated else 2) * hidden * mlp.width
+    layer += ("q" in a.biases) * (q + 2 * kv) + ("out" in a.biases) * hidden
+    layer += mlp.bias * ((2 if mlp.gated else 1) * mlp.width + hidden)
+    layer += 2 * a.head_dim * bool(a.head_norm)
+    layer += norm * {"pre": 2, "post": 2, "sandwich": 4, "parallel": 1}[stack.arrangement]
+    vocab = model.heads[0].outputs
+    tables = vocab * hidden * (1 if model.heads[0].tied else 2)
+    positions = getattr(stack.embedding, "positions", 0) * hidden
+    return sum(kind.count for kind in stack.layers) * layer + tables + positions + norm
+
+
+@given(strategies.transformers(), RUNS)
+def test_macs_and_parameters_equal_the_closed_form(model: Model, run: Pass) -> None:
+    workload = forward(model, run, phase="prefill")
+    assert workload.macs == expected_macs(model, run)
+    assert workload.parameters == workload.active_parameters == expected_parameters(model)
+
+
+@given(strategies.transformers(), RUNS)
+def test_names_are_unique(model: Model, run: Pass) -> None:
+    names = [op.name for op in forward(model, run, phase="prefill").ops]
+    assert len(set(names)) == len(names)
 
 
 @given(strategies.transformers(), st.integers(1, 3))
-def test_prefill_of_one_token_is_decode_of_the_first(c: TransformerConfig, batch: int) -> None:
+def test_prefill_of_one_token_is_decode_of_the_first(model: Model, batch: int) -> None:
     run = Pass(batch=batch, queries=1, keys=1)
-    prefill = forward(c, run, phase="prefill")
-    decode = forward(c, replace(run, logits="last"), phase="decode")
+    prefill = forward(model, run, phase="prefill")
+    decode = forward(model, replace(run, logits="last"), phase="decode")
     assert prefill.ops == decode.ops
     assert prefill.kv_cache_elements == decode.kv_cache_elements
 
 
 @given(strategies.transformers(), st.integers(1, 3), st.integers(1, 12))
-def test_decoding_token_by_token_is_the_useful_part_of_prefill(
-    c: TransformerConfig, batch: int, n: int
-) -> None:
-    prompt = forward(c, Pass(batch=batch, queries=n, keys=n, causal=True), phase="prefill")
+def test_decoding_token_by_token_is_the_useful_part_of_prefill(model: Model, batch: int, n: int) -> None:
+    """Masked pairs are those that no step of decode computes, and each step adds what it caches."""
+    prompt = forward(model, Pass(batch=batch, queries=n, keys=n, causal=True), phase="prefill")
     steps = [
-        forward(c, Pass(batch=batch, queries=1, keys=p, causal=True), phase="decode") for p in range(1, n + 1)
+        forward(model, Pass(batch=batch, queries=1, keys=p, causal=True), phase="decode")
+        for p in range(1, n + 1)
     ]
-    assert sum(g.useful_macs for g in prompt.gemms) == sum(g.useful_macs for s in steps for g in s.gemms)
+    useful = sum(g.useful_macs for s in steps for g in s.gemms)
+    assert sum(g.useful_macs for g in prompt.gemms) == useful == sum(s.macs for s in steps)
     assert prompt.kv_cache_elements == steps[-1].kv_cache_elements
-    written = [vectors(w)["attn.cache"].write_elements * c.layers for w in (prompt, *steps)]
-    assert written[0] == sum(written[1:]) == prompt.kv_cache_elements
+    layers = sum(kind.count for kind in stack_of(model).layers)
+    written = [vectors(w)["attn.cache"].write_elements * layers for w in (prompt, *steps)]
+    assert written[0] == sum(written[1:]) >= prompt.kv_cache_elements
 
 
 @given(strategies.transformers(), RUNS)
-def test_a_batch_folds_into_m_and_reads_weights_once(c: TransformerConfig, run: Pass) -> None:
-    one = gemms(forward(c, replace(run, batch=1), phase="prefill"))
-    many = gemms(forward(c, run, phase="prefill"))
+def test_a_batch_folds_into_m_and_reads_weights_once(model: Model, run: Pass) -> None:
+    one = gemms(forward(model, replace(run, batch=1), phase="prefill"))
+    many = gemms(forward(model, run, phase="prefill"))
     for name, gemm in many.items():
         assert gemm.macs == run.batch * one[name].macs
         if gemm.rhs_kind == "weight":
@@ -231,10 +299,10 @@ def test_a_batch_folds_into_m_and_reads_weights_once(c: TransformerConfig, run: 
 
 
 @given(strategies.transformers(), RUNS)
-def test_fused_ops_work_on_the_matmul_before_them(c: TransformerConfig, run: Pass) -> None:
+def test_fused_ops_work_on_the_matmul_before_them(model: Model, run: Pass) -> None:
     """Each fused op follows its matmul, with only its fellows between, and covers its results exactly."""
     last: Gemm | None = None
-    for op in forward(c, run, phase="prefill").ops:
+    for op in forward(model, run, phase="prefill").ops:
         if isinstance(op, Gemm):
             last = op
         elif op.fused_into:
