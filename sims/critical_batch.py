@@ -18,13 +18,11 @@ reaches its peak bandwidth.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import systolic
 from systolic.dtypes import DTYPES
 
-V5E = Path(__file__).parent / "data" / "tpu-v5e.toml"
-CHIPS: tuple[str | Path, ...] = ("tpu-v1", "tpu-v3", "tpu-v4", V5E, "tpu-v5p", "tpu-v6e")
+CHIPS = ("tpu-v1", "tpu-v3", "tpu-v4", "tpu-v5e", "tpu-v5p", "tpu-v6e")
 
 SIDE = {8: 1024, 16: 4096}
 """Bits of a weight -> rows of the weight matrix; TPU v1 keeps 2024 rows of 1024 and their results on chip."""
@@ -48,7 +46,7 @@ def cycles(chip: systolic.Chip, m: int, n: int, k: int) -> int:
     return systolic.simulate(gemm, on=chip).chips[0].totals.cycles
 
 
-def critical(name: str | Path) -> Critical:
+def critical(name: str) -> Critical:
     """The critical batch of one chip in its native format."""
     chip = systolic.load_chip(name, ASSUMED)
     bandwidth = chip.memory["dram"].bytes_per_s
