@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .chips import Chip, load_chip
-    from .engine.execute import matmul_hook, run
+    from .engine.execute import run
+    from .engine.hook import matmul_hook
     from .engine.report import Report
     from .engine.simulation import simulate
     from .errors import SystolicError
@@ -47,7 +48,7 @@ _HOMES = {
     "Workload": "workload",
     "load_chip": "chips",
     "load_model": "models",
-    "matmul_hook": "engine.execute",
+    "matmul_hook": "engine.hook",
     "run": "engine.execute",
     "simulate": "engine.simulation",
 }

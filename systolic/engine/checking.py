@@ -11,7 +11,7 @@ from ..quantity import format_count, format_seconds
 from ..result import Result
 from ..workload import Gemm
 from .effort import WORTH_ANNOUNCING_SECONDS
-from .execute import MatmulHook
+from .hook import MatmulHook
 from .knobs import Rows
 from .progress import Progress
 

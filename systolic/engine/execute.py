@@ -1,97 +1,41 @@
-"""The seam between whoever meets a matmul and the machine that computes its values."""
+"""``run``: a JAX function with every matmul computed by a simulated chip, and the rest by JAX."""
 
 from __future__ import annotations
 
 import os
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..chips import load_chip
 from ..chips.spec import Chip
-from ..errors import SystolicError, did_you_mean
-from ..machines.base import Machine, Options, Precision, Values
+from ..errors import SystolicError
+from ..machines.base import Options
 from ..models.trace.arguments import Params
 from ..models.trace.contraction import Contraction, Convolution, Sides
 from ..models.trace.events import Choices, Observed, Path
 from ..models.trace.graph import Graph, Inner, Node
 from ..models.trace.matmuls import gemm_of
-from ..workload import Gemm, Workload
+from .hook import MatmulHook
 from .operands import contract, contract_groups, convolve
 
 if TYPE_CHECKING:
     from .report import Report
 
-MACHINES = {"tpu": "tpu"}
-"""Kind of chip -> module of :mod:`systolic.machines` that models it."""
+_KNOWN: deque[MatmulHook] = deque(maxlen=8)
 
 
-def machine_of(chip: Chip) -> Machine:
-    """The machine that models this kind of chip; its module is imported here, not before.
-
-    Raises
-    ------
-    SystolicError
-        If no machine models the kind.
-    """
-    if chip.kind not in MACHINES:
-        hint = did_you_mean(chip.kind, MACHINES)
-        raise SystolicError(f"{chip.name}: no machine models kind {chip.kind!r}{hint}")
-    return cast(Machine, import_module(f"..machines.{MACHINES[chip.kind]}", __package__))
-
-
-class MatmulHook:
-    """Computes matmuls as one chip does: ``hook(gemm, lhs, rhs) -> out``.
-
-    Whoever walks a computation calls it at each matmul it meets, so that the same walk counts, or
-    runs. A matmul is lowered once, however often it is met.
-
-    Parameters
-    ----------
-    chip, options
-        The chip, and the user's choices (the dataflow decides the order of sums).
-    steps
-        Steps that are lowered already, to be used for their matmuls.
-    """
-
-    def __init__(self, chip: Chip, options: Options | None = None, steps: Iterable[Any] = ()) -> None:
-        self.chip = chip
-        self.options = options or Options()
-        self.machine = machine_of(chip)
-        self._steps = {step.op: step for step in steps if isinstance(step.op, Gemm)}
-
-    def step(self, gemm: Gemm) -> Any:
-        """The machine's step for `gemm`."""
-        if gemm not in self._steps:
-            alone = Workload(name=gemm.name, ops=(gemm,), dtype=gemm.dtype)
-            (self._steps[gemm],) = self.machine.lower(alone, self.chip, self.options)
-        return self._steps[gemm]
-
-    def precision(self, gemm: Gemm) -> Precision:
-        """Effective precision of `gemm` on the chip."""
-        return self.machine.precision(self.step(gemm), self.chip)
-
-    def tile_edges(self, gemm: Gemm) -> tuple[int, ...]:
-        """Rows of the result at the edges of the machine's tiles."""
-        return self.machine.tile_edges(self.step(gemm), self.chip)
-
-    def values(self, gemm: Gemm, lhs: np.ndarray, rhs: np.ndarray) -> Values:
-        """The result and its overflows; lhs is (batch, m, k) or some of its rows, rhs (batch, k, n)."""
-        return self.machine.values(self.step(gemm), self.chip, lhs, rhs)
-
-    def __call__(self, gemm: Gemm, lhs: np.ndarray, rhs: np.ndarray) -> np.ndarray:
-        """The result alone: (batch, rows of lhs, n), float32 or int32."""
-        return self.values(gemm, lhs, rhs).out
-
-
-def matmul_hook(chip: Chip, options: Options | None = None) -> MatmulHook:
-    """The hook ``on_matmul(gemm, lhs, rhs) -> out`` that computes each matmul as `chip` does."""
-    return MatmulHook(chip, options)
+def _known_hook(chip: Chip, options: Options) -> MatmulHook:
+    """A hook for an equal chip and choices that was used before, with the steps that it has lowered."""
+    for hook in _KNOWN:
+        if hook.chip == chip and hook.options == options:
+            return hook
+    _KNOWN.append(MatmulHook(chip, options))
+    return _KNOWN[-1]
 
 
 def run(
@@ -131,7 +75,7 @@ def run(
     traced = trace(fn, *args, params=params)
     if any(not hasattr(leaf, "__array__") and not isinstance(leaf, _NUMBERS) for leaf in traced.leaves):
         raise SystolicError("run needs arrays with values; systolic.simulate takes jax.ShapeDtypeStruct")
-    runner = _Runner(MatmulHook(chip, Options(dataflow=dataflow)))
+    runner = _Runner(_known_hook(chip, Options(dataflow=dataflow)))
     results = runner.run(traced.program.live, traced.leaves)
     work = traced.count(Choices(observed=runner.observed)).workload
     work = replace(work, notes=(*work.notes, *runner.notes()))
@@ -249,7 +193,7 @@ class _Runner:
         else:
             out = self._ragged(work, lhs, rhs, inputs, multiply, path)
         aval = eqn.outvars[0].aval
-        result = jnp.asarray(out.astype(aval.dtype))
+        result = jnp.asarray(out.astype(aval.dtype, copy=False))
         if out.dtype == np.int32 and aval.dtype != np.int32:
             self._narrowed += int((out != np.asarray(result).astype(np.int32)).sum())
         return [result]
@@ -311,4 +255,4 @@ def _plain(array: Any) -> np.ndarray:
     values = np.asarray(array)
     if values.dtype.kind == "i":
         return values
-    return values.astype(np.int8) if "int" in values.dtype.name else values.astype(np.float32)
+    return values.astype(np.int8 if "int" in values.dtype.name else np.float32, copy=False)

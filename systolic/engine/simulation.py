@@ -6,24 +6,26 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..chips import load_chip
 from ..chips.spec import DATAFLOWS, Chip
 from ..errors import SystolicError, raise_if_any, shown
 from ..machines.base import MODES, Mode, Options
 from ..mapping.plan import ORDERS
-from ..models.trace.arguments import Params
 from ..quantity import count_problem
 from ..result import Result
 from ..workload import PRECISIONS, Gemm, Op, Workload
 from .checking import CHECKS, check_rows
 from .effort import announce_stepping
-from .execute import MatmulHook, machine_of
 from .fits import memory_fit
+from .hook import MatmulHook, machine_of
 from .knobs import Rows, Setup, knob_notes
 from .progress import Progress, Silent
 from .report import ChipReport, Host, Report
+
+if TYPE_CHECKING:
+    from ..models.trace.arguments import Params
 
 Where = str | os.PathLike[str] | Chip
 

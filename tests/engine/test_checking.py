@@ -10,7 +10,7 @@ import pytest
 
 from systolic import Gemm, SystolicError, Workload, load_chip, simulate
 from systolic.engine.checking import check_rows
-from systolic.engine.execute import MatmulHook
+from systolic.engine.hook import MatmulHook
 from systolic.engine.progress import Silent
 from systolic.machines.base import Values
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from systolic import Gemm, SystolicError, load_chip, matmul_hook
-from systolic.engine.execute import machine_of
+from systolic.engine.hook import machine_of
 from systolic.machines.base import Options
 
 RNG = np.random.default_rng(1)
