@@ -18,7 +18,7 @@ RHS_KINDS = ("weight", "activation", "kv_cache")
 PHASES = ("prefill", "decode", "train")
 LAYOUTS = ("nn", "nt", "tn", "tt")
 PRECISIONS = ("default", "high", "highest")
-PLACES = ("memory", "chip")
+PLACES = ("memory", "chip", "stream")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +47,8 @@ class Gemm:
         Requested precision, in JAX's words.
     lhs_at, rhs_at, out_at
         Where an operand lies before the run, and where the result goes: ``"memory"`` (main
-        memory), ``"chip"`` (on-chip memory), or None to let the chip's policy decide.
+        memory), ``"chip"`` (on-chip memory), ``"stream"`` (on chip, block by block from or to the op
+        beside it, never held in full), or None to let the chip's policy decide.
     masked_macs
         MACs of one occurrence that lie outside a causal mask or window.
     tied_to

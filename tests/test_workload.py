@@ -65,7 +65,7 @@ def test_all_mistakes_of_a_gemm_at_once() -> None:
         "Gemm.rhs_kind must be one of weight, activation, kv_cache, got 'bias'",
         "Gemm.layout must be one of nn, nt, tn, tt, got 'xx'",
         "Gemm.precision must be one of default, high, highest, got 'low'",
-        "Gemm.out_at must be one of memory, chip or None, got 'disk'",
+        "Gemm.out_at must be one of memory, chip, stream or None, got 'disk'",
         "Gemm.dtype must be a number format, got 'bf17'; did you mean 'bf16'?",
         "Gemm.rhs_dtype must be a number format, got 'int9'; did you mean 'int8'?",
     )

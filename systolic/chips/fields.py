@@ -21,7 +21,7 @@ _LEAVES = {
     "array.lanes": LANE_DTYPES,
     **{f"memory.{level}": ("bytes", "bytes_per_s", "latency_ns", "burst_bytes", "sustained_percent") for level in LEVELS},
     "vector": ("lanes", "alus"),
-    "policy": ("activations", "overlap", "prefetch"),
+    "policy": ("activations", "overlap", "prefetch", "fusion", "block_bytes", "block_tiles"),
 }
 FIELDS = tuple(f"{table}.{leaf}".lstrip(".") for table, leaves in _LEAVES.items() for leaf in leaves)
 """Every field of a TPU-style chip, by path."""
@@ -33,8 +33,9 @@ _QUANTITIES: dict[str, Dimension] = {
     "bytes_per_s": "rate",
     "latency_ns": "time",
     "burst_bytes": "size",
+    "block_bytes": "size",
 }
-_MAY_BE_UNLIMITED = ("bytes", "bytes_per_s")
+_MAY_BE_UNLIMITED = ("bytes", "bytes_per_s", "block_bytes", "block_tiles")
 
 # Names that people will try, with the reason why they are refused: a number that changes nothing misleads.
 _NOT_MODELLED = {

@@ -18,6 +18,8 @@ Convention = Literal["serial", "overlapped"]
 CONVENTIONS = ("serial", "overlapped")
 LEVELS = ("dram", "cmem", "vmem", "acc")
 ACTIVATION_LEVELS = ("dram", "cmem", "vmem")
+ACTIVATIONS = (*ACTIVATION_LEVELS, "small")
+FUSIONS = ("none", "xla", "flash")
 OVERLAPS = ("double", "none")
 PREFETCHES = ("none", "weights")
 LANE_DTYPES = tuple(d for d in DTYPES if d != "int32")  # int32 is summed in, never multiplied
@@ -184,24 +186,44 @@ class Policy:
     Attributes
     ----------
     activations
-        Level where activations stay between ops when they fit: ``dram``, ``cmem`` or ``vmem``.
+        Level where activations stay between ops when they fit: ``dram``, ``cmem`` or ``vmem``; or
+        ``small``: in ``vmem`` where they fit beside the blocks of an op, in ``dram`` otherwise.
     overlap
         What a matmul overlaps with its own transfers: ``double`` (two buffers, the next block is loaded
         behind the running one) or ``none`` (load, compute, store, one after the other).
     prefetch
         What is loaded before the op that needs it begins: ``none``, or ``weights`` (the first
         block of the next matmul's weights, while the memory port would stand idle).
+    fusion
+        What becomes of rows that are reduced before they are used, such as softmax: ``none`` (an op
+        that holds rows on chip), ``xla`` (a pass over memory for each statistic of a row) or ``flash``
+        (as ``none``, and the scores of attention never leave the chip).
+    block_bytes
+        Bytes of one core's on-chip memory that the blocks of one op may take; None: all that is left.
+    block_tiles
+        Array tiles of weights that one block may hold; None: as many as fit.
     """
 
-    activations: Literal["dram", "cmem", "vmem"] = "dram"
+    activations: Literal["dram", "cmem", "vmem", "small"] = "dram"
     overlap: Literal["double", "none"] = "double"
     prefetch: Literal["none", "weights"] = "none"
+    fusion: Literal["none", "xla", "flash"] = "none"
+    block_bytes: int | None = None
+    block_tiles: int | None = None
+
+    def __post_init__(self) -> None:
+        _take_whole(self, "block_bytes", "block_tiles")
 
     def problems(self, path: str = "policy") -> list[str]:
         """One line for each broken rule."""
-        lines = _choice_problem(f"{path}.activations", self.activations, ACTIVATION_LEVELS)
+        lines = _choice_problem(f"{path}.activations", self.activations, ACTIVATIONS)
         lines += _choice_problem(f"{path}.overlap", self.overlap, OVERLAPS)
-        return lines + _choice_problem(f"{path}.prefetch", self.prefetch, PREFETCHES)
+        lines += _choice_problem(f"{path}.prefetch", self.prefetch, PREFETCHES)
+        lines += _choice_problem(f"{path}.fusion", self.fusion, FUSIONS)
+        for name in ("block_bytes", "block_tiles"):
+            if (value := getattr(self, name)) is not None:
+                lines += count_problem(f"{path}.{name}", value, alternative=' or "unlimited"')
+        return lines
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -84,6 +84,8 @@ class Problem:
         Of each operand's block: 2, or 1 where nothing is loaded behind a running block.
     onchip_bytes
         Bytes of the core's on-chip memory left for blocks; None where unlimited.
+    block_tiles
+        Array tiles of the stationary operand that one block may hold; None where unlimited.
     acc_bytes
         Bytes of all accumulators of the core; None where sums lie in the on-chip memory.
     port
@@ -103,6 +105,7 @@ class Problem:
     onchip_bytes: int | None
     acc_bytes: int | None
     port: Place
+    block_tiles: int | None = None
 
     def size(self, dim: str) -> int:
         """Length of one dimension."""

@@ -68,6 +68,10 @@ def fitting_tiles(problem: Problem, pins: Pins) -> np.ndarray:
         fits &= onchip <= problem.onchip_bytes
     if problem.acc_bytes is not None:
         fits &= acc <= problem.acc_bytes
+    if problem.block_tiles is not None and problem.dataflow != "os":
+        axes, timing = AXES[problem.dataflow], problem.timing
+        rows, cols = (grid[:, DIMS.index(dim)] for dim in (axes.rows, axes.cols))
+        fits &= -(-rows // timing.rows) * -(-cols // timing.cols) <= problem.block_tiles
     return grid[fits]
 
 

@@ -53,6 +53,9 @@ alus = 2
 activations = "vmem"
 overlap = "none"
 prefetch = "weights"
+fusion = "xla"
+block_bytes = "512 KiB"
+block_tiles = 4
 
 [source]
 "array.rows" = "datasheet"
@@ -118,6 +121,9 @@ def test_every_field_of_a_file_arrives() -> None:
         "policy.activations": "vmem",
         "policy.overlap": "none",
         "policy.prefetch": "weights",
+        "policy.fusion": "xla",
+        "policy.block_bytes": 2**19,
+        "policy.block_tiles": 4,
     }
     assert chip.native_dtype == "int8"  # the first that the file gives
     assert chip.notes == ("a note",)

@@ -89,7 +89,7 @@ def test_the_reader_is_told_of_the_change() -> None:
         ("memory.vmem.bytes", "1 GB/s", "memory.vmem.bytes must be a size in B, kB, MB, GB, TB, KiB"),
         ("memory.dram.bytes_per_s", "100 Gb/s", "memory.dram.bytes_per_s must be a rate in B/s, kB/s"),
         ("memory.dram.latency_ns", "unlimited", "memory.dram.latency_ns must be a time in ns, us, ms, s"),
-        ("policy.activations", "acc", "policy.activations must be one of dram, cmem, vmem, got 'acc'"),
+        ("policy.activations", "acc", "policy.activations must be one of dram, cmem, vmem, small, got 'acc'"),
         ("array.mac_latency", "3", "array.mac_latency is not modelled: a MAC takes one cycle"),
         ("energy.mac_pj", "1", "energy is not modelled yet"),
         ("kind", "gpu", "kind is no field of a chip"),

@@ -18,9 +18,10 @@ def compose(steps: Sequence[Step], results: Sequence[Result], chip: TpuChip) -> 
 
     A fused vector op works on a matmul's results while the next ones leave the array, and reads what else it
     needs beside the matmul's own transfers: it takes elapsed cycles only beyond what the vector unit, and the
-    memory port, have left of the matmul's time, shared by all ops fused into it. Everything else runs one
-    after the other. What an op may load before it begins is the chip's ``policy.prefetch``: nothing, or the
-    first weights of a matmul, while the port stands idle behind the last load of the ops before it.
+    memory port, have left of the matmul's time, shared by all ops fused into it; where its results stream
+    into another matmul, of the time of both. Everything else runs one after the other. What an op may load
+    before it begins is the chip's ``policy.prefetch``: nothing, or the first weights of a matmul, while the
+    port stands idle behind the last load of the ops before it.
     """
     if chip.policy.prefetch == "weights":
         results = _with_weights_ahead(steps, results, chip)
@@ -28,7 +29,7 @@ def compose(steps: Sequence[Step], results: Sequence[Result], chip: TpuChip) -> 
     room: dict[str, _Room] = {}
     for step, result in zip(steps, results, strict=True):
         if isinstance(step, GemmStep):
-            room[step.op.name] = _Room(result.cycles, result.cycles - _port_cycles(result, chip))
+            room[step.op.name] = _room_beside(steps, results, len(rows), chip)
             rows.append(result)
         elif step.op.fused_into in room:
             left = room[step.op.fused_into]
@@ -106,6 +107,16 @@ class _Room:
 
     def less(self, vector: int, port: int) -> _Room:
         return _Room(max(0, self.vector - vector), max(0, self.port - port))
+
+
+def _room_beside(steps: Sequence[Step], results: Sequence[Result], i: int, chip: TpuChip) -> _Room:
+    """Room beside matmul i, and beside the one that its results stream into."""
+    step, beside = steps[i], [results[i]]
+    if isinstance(step, GemmStep) and step.op.out_at == "stream":
+        taker = next(j for j in range(i + 1, len(steps)) if isinstance(steps[j], GemmStep))
+        beside.append(results[taker])
+    cycles = sum(result.cycles for result in beside)
+    return _Room(cycles, cycles - sum(_port_cycles(result, chip) for result in beside))
 
 
 def _port_cycles(result: Result, chip: TpuChip) -> int:

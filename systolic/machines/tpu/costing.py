@@ -12,7 +12,8 @@ from ...mapping.schedule import explain
 from ...mapping.space import array_splits
 from ...mapping.traffic import onchip_bytes, port_totals, sides
 from ...result import Bytes, Result, Traffic, add_bytes
-from .lowering import GemmStep, Step, VectorStep, capacity, precision
+from .lowering import GemmStep, Step, VectorStep, precision
+from .placement import capacity
 
 VECTOR_BLOCKS = 16
 """A vector op works on blocks of 1/16 of the on-chip memory, so that two blocks in and two out leave most of

@@ -15,6 +15,8 @@ from ...mapping.space import Pins
 from ...quantity import format_bytes
 from ...workload import Gemm, Op, VectorOp, Workload
 from ..base import Mode, Options, Precision
+from .fusing import fuse
+from .placement import block_room, operand_levels, vector_level
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,13 +57,13 @@ Step = GemmStep | VectorStep
 
 
 def lower(workload: Workload, chip: TpuChip, options: Options) -> tuple[Step, ...]:
-    """Choose formats, places and plans for each op.
+    """Fuse ops, and choose formats, places and plans for each of them.
 
     Equal matmuls share one search. Raises :class:`SystolicError` for a format that the chip does not
     multiply, and for a pinned tile that does not fit its on-chip memory.
     """
     lowering = _Lowering(chip, options)
-    return tuple(lowering.step(op) for op in workload.ops)
+    return tuple(lowering.step(op) for op in fuse(workload.ops, chip.policy.fusion))
 
 
 def precision(step: GemmStep, chip: TpuChip) -> Precision:
@@ -109,7 +111,7 @@ class _Lowering:
 
     def step(self, op: Op) -> Step:
         if isinstance(op, VectorOp):
-            return VectorStep(op=op, level=self._vector_level(op))
+            return VectorStep(op=op, level=vector_level(op, self.chip))
         multiplied = self._multiplied(op)
         shape = replace(op, name="", origin="", count=1, layers=1, masked_macs=0, tied_to="")
         if shape not in self._found:
@@ -165,10 +167,13 @@ class _Lowering:
         shape = f"{op.m},{op.n},{op.k}"
         vmem = self.chip.memory["vmem"]
         room = "unlimited" if vmem.bytes is None else format_bytes(vmem.bytes)
+        if (limit := self.chip.policy.block_bytes) is not None:
+            room += f", {format_bytes(limit)} by policy.block_bytes"
         if self.options.tile is None:
             return (
                 f"memory.vmem of {self.chip.name} ({room}) must hold two buffers of the smallest block of "
-                f"{shape}; raise memory.vmem.bytes (and memory.acc.bytes where the chip has accumulators)"
+                f"{shape}; raise memory.vmem.bytes or policy.block_bytes (and memory.acc.bytes where the "
+                "chip has accumulators)"
             )
         pinned = ",".join(map(str, self.options.tile))
         if self.dataflow == "os":
@@ -179,8 +184,12 @@ class _Lowering:
             )
         return (
             f"tile {pinned} of {shape} must fit memory.vmem ({room} per core, two buffers each) and the "
-            "accumulators; choose a smaller tile or leave it to the mapper"
+            f"accumulators{self._tile_limit()}; choose a smaller tile or leave it to the mapper"
         )
+
+    def _tile_limit(self) -> str:
+        limit = self.chip.policy.block_tiles
+        return "" if limit is None else f", with at most {limit} tile(s) of weights (policy.block_tiles)"
 
     def _core_splits(self, op: Gemm, multiplied: str) -> list[CoreSplit]:
         whole = {"m": op.m, "n": op.n, "k": op.k, "batch": op.batch}
@@ -214,9 +223,6 @@ class _Lowering:
         chip = self.chip
         levels = operand_levels(op, chip)
         vmem, acc = chip.memory["vmem"], chip.memory.get("acc")
-        resident = sum(
-            amount for name, amount in _sizes(op).items() if levels[name] == "vmem" and name != "psum"
-        )
         return Problem(
             **shape,
             dataflow=self.dataflow,
@@ -237,7 +243,8 @@ class _Lowering:
                 )
             },
             buffers=1 if chip.policy.overlap == "none" else 2,
-            onchip_bytes=None if vmem.bytes is None else vmem.bytes - -(-resident // sharers),
+            onchip_bytes=block_room(op, chip, sharers),
+            block_tiles=chip.policy.block_tiles,
             acc_bytes=None if acc is None or acc.bytes is None else acc.bytes * chip.mxus_per_core,
             port=self._port(vmem),
         )
@@ -259,39 +266,3 @@ class _Lowering:
         rate = vmem.cycles_per_byte(self.chip.clock_hz)
         return Place(level="vmem", cycles_num=rate.numerator, bytes_den=rate.denominator, latency=0, burst=1)
 
-    def _vector_level(self, op: VectorOp) -> str:
-        level = self.chip.policy.activations
-        amount = op.read_bytes + op.write_bytes
-        if op.kind == "gather" or level == "dram" or amount > capacity(self.chip, level) // 2:
-            return "dram"
-        return level
-
-
-def operand_levels(op: Gemm, chip: TpuChip) -> dict[str, str]:
-    """Level where each operand of `op` lies: as the op says, else by the chip's policy.
-
-    Activations stay at the policy's level when those of this op take at most half of it, which leaves
-    the other half to blocks; weights and the KV cache lie in main memory.
-    """
-    sizes = _sizes(op)
-    active = [n for n in ("lhs", "rhs", "out") if n != "rhs" or op.rhs_kind == "activation"]
-    level = chip.policy.activations
-    if level != "dram" and sum(sizes[n] for n in active) > capacity(chip, level) // 2:
-        level = "dram"
-    chosen = {n: level if n in active else "dram" for n in ("lhs", "rhs", "out")}
-    for name, asked in (("lhs", op.lhs_at), ("rhs", op.rhs_at), ("out", op.out_at)):
-        if asked is not None:
-            chosen[name] = "dram" if asked == "memory" else "vmem"
-    return {**chosen, "psum": chosen["out"]}
-
-
-def capacity(chip: TpuChip, level: str) -> int:
-    """Bytes of a level over the whole chip; a huge number where it is unlimited."""
-    memory = chip.memory[level]
-    if memory.bytes is None:
-        return 1 << 62
-    return memory.bytes * (chip.cores if level == "vmem" else 1)
-
-
-def _sizes(op: Gemm) -> dict[str, int]:
-    return {"lhs": op.lhs_bytes, "rhs": op.rhs_bytes, "out": op.out_bytes, "psum": op.out_bytes}
