@@ -27,20 +27,26 @@ def run(
         str,
         typer.Argument(
             metavar="MODEL",
-            help="A catalogue name (gpt2, llama-3-8b), a Hugging Face config.json, M,N,K (512,768,768), a "
-            "JAX function as file.py:function, or a file of StableHLO (.mlir, .mlirbc, .jaxexport).",
+            help="A catalogue name (gpt2, llama-3-8b), a Hugging Face config.json, a SCALE-Sim topology "
+            ".csv, M,N,K (512,768,768), a JAX function as file.py:function, or a file of StableHLO (.mlir, "
+            ".mlirbc, .jaxexport).",
         ),
     ],
     on: Annotated[
         str, typer.Option(metavar="CHIP[,CHIP]", help="Catalogue names or .toml files; see systolic chips.")
     ] = "tpu-v4",
     phase: Annotated[
-        str, typer.Option(metavar="prefill|decode", help="All tokens, or the next one.")
+        str,
+        typer.Option(
+            metavar="prefill|decode|train", help="All tokens, the next one, or all of them and back."
+        ),
     ] = "prefill",
     batch: Annotated[int, typer.Option(help="Sequences at once.")] = 1,
     seq: Annotated[
         int | None,
-        typer.Option(help="Tokens per sequence in prefill. Default: 1024, or the model's positions."),
+        typer.Option(
+            help="Tokens per sequence in prefill and train. Default: 1024, or the model's positions."
+        ),
     ] = None,
     kv_len: Annotated[
         int | None, typer.Option("--kv-len", help="Keys attended in decode, the new token included.")
@@ -55,8 +61,12 @@ def run(
     ] = "default",
     logits: Annotated[str, typer.Option(metavar="all|last", help="Positions that lm_head sees.")] = "all",
     causal: Annotated[
-        bool, typer.Option("--causal", help="Count apart the attention MACs outside the causal mask.")
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--causal/--no-causal",
+            help="Count apart the attention MACs outside the causal mask. Default: where there is one.",
+        ),
+    ] = None,
     arguments: Annotated[
         list[str] | None,
         typer.Option(

@@ -12,7 +12,7 @@ from functools import partial
 from ..workload import Gemm, Op, RhsKind
 from . import vector_ops as vec
 from .architecture import Attention, LatentAttention
-from .linear import last_gemm, linear
+from .matmuls import last_gemm, linear
 from .passes import Pass
 
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 from ..workload import Gemm, Op
 from . import vector_ops as vec
 from .architecture import Mlp, Moe
-from .linear import last_gemm, linear, renamed
+from .matmuls import last_gemm, linear, renamed
 from .passes import Pass
 
 
-def feed_forward(part: Mlp | Moe, hidden: int, run: Pass) -> list[Op]:
+def feed_forward_ops(part: Mlp | Moe, hidden: int, run: Pass) -> list[Op]:
     """From the normed residual stream to what is added to it."""
     if isinstance(part, Moe):
         return _experts(part, hidden, run.tokens)

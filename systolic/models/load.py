@@ -184,7 +184,7 @@ def _model(model: Model, request: _Request) -> Workload:
         cached=request.phase != "train" and model.decoder is not None,
         source=(model.fixed_tokens or length) if model.encoder and model.decoder else 0,
     )
-    return forward(model, run, phase=request.phase, notes=tuple(notes))
+    return forward(model, run, phase=request.phase, notes=notes)
 
 
 def _inapplicable(model: Model, request: _Request) -> list[str]:

@@ -6,7 +6,7 @@ Ops stand in the order in which one layer runs; an op that several layers have a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -14,8 +14,8 @@ from ..workload import Gemm, NotCovered, Op, VectorOp, Workload
 from . import vector_ops as vec
 from .architecture import Frames, Head, Layers, Model, Moe, Patches, Stack
 from .attention import cross_attention, cross_keys, self_attention
-from .feed_forward import feed_forward, idle_experts
-from .linear import last_gemm, linear, renamed
+from .feed_forward import feed_forward_ops, idle_experts
+from .matmuls import last_gemm, linear, renamed
 from .notes import pass_notes
 from .passes import Pass
 from .training import backward, saved_elements
@@ -24,7 +24,7 @@ Group = tuple[Op, ...]
 """A matmul and what is fused into it, or a vector op alone."""
 
 
-def forward(model: Model, run: Pass, *, phase: str, notes: tuple[str, ...] = ()) -> Workload:
+def forward(model: Model, run: Pass, *, phase: str, notes: Sequence[str] = ()) -> Workload:
     """The workload of one pass.
 
     Parameters
@@ -41,9 +41,13 @@ def forward(model: Model, run: Pass, *, phase: str, notes: tuple[str, ...] = ())
     """
     ops, idle = _stacks(model, run)
     ops += _heads(model, run)
+    held, notes = sum(op.parameters for op in (*ops, *idle)), [*notes, *pass_notes(model, run)]
+    if idle:
+        active = sum(op.parameters for op in ops)
+        notes.append(f"{active:,} of {held:,} parameters are of ops that run")
     saved, parts = 0, list(model.not_covered)
     if phase == "train":
-        saved = saved_elements(ops) + sum(op.parameters for op in (*ops, *idle))
+        saved = saved_elements(ops) + held
         ops += [*_loss(model, ops), *backward(ops)]
         parts.append("the optimizer's step")
     return Workload(
@@ -56,7 +60,7 @@ def forward(model: Model, run: Pass, *, phase: str, notes: tuple[str, ...] = ())
         kv_len=run.keys if run.cached else 0,
         kv_cache_elements=_cache_elements(model, run) if run.cached else 0,
         saved_elements=saved,
-        notes=(*model.notes, *notes, *pass_notes(model, run)),
+        notes=(*model.notes, *notes),
         not_covered=tuple(NotCovered(op=part) for part in parts),
     )
 
@@ -127,7 +131,7 @@ def _layer(stack: Stack, kind: Layers, hidden: int, run: Pass) -> list[Op]:
     if kind.cross:
         ops += half("cross", "cross", cross_attention(kind.cross, hidden, run))
     add = "moe" if isinstance(kind.feed_forward, Moe) else "mlp"
-    return ops + half("mlp", add, feed_forward(kind.feed_forward, hidden, run))
+    return ops + half("mlp", add, feed_forward_ops(kind.feed_forward, hidden, run))
 
 
 def _half(stack: Stack, hidden: int, run: Pass, name: str, add: str, body: list[Op]) -> list[Op]:

@@ -26,7 +26,7 @@ def status_of(*arguments: str) -> int:
         ("run gpt2 --seq 2000", "seq must be <= 1024, the positions of gpt2, got 2000"),
         ("run gpt2 --seq x", "Invalid value for '--seq'"),
         ("run gpt2 --phase decode --seq 4", "seq applies to prefill, got 4 in decode"),
-        ("run gtp2", "model must be a catalogue name, a config.json (or its folder), or M,N,K, got 'gtp2'"),
+        ("run gtp2", "model must be a catalogue name, a config.json (or its folder), a topology .csv, or"),
         (
             "run 4,4,4 --tile 4,5",
             "--tile must be three whole numbers > 0 such as 512,768,768 (M,N,K), got '4,5'",

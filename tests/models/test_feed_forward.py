@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from systolic.models import load_model
 from systolic.models.architecture import Mlp, Moe
-from systolic.models.feed_forward import feed_forward, idle_experts
+from systolic.models.feed_forward import feed_forward_ops, idle_experts
 from systolic.models.passes import Pass
 from systolic.workload import Gemm, Op, Workload
 
@@ -88,7 +88,7 @@ def routed(ops: list[Op], name: str) -> list[Gemm]:
 def test_every_row_meets_one_expert(moe: Moe, batch: int, queries: int, hidden: int) -> None:
     """T tokens x k rows in all, no expert more than one row ahead of another, none read without a row."""
     run = Pass(batch=batch, queries=queries, keys=queries)
-    ops, idle = feed_forward(moe, hidden, run), idle_experts(moe, hidden, run)
+    ops, idle = feed_forward_ops(moe, hidden, run), idle_experts(moe, hidden, run)
     down = routed(ops, "moe.down")
     assert sum(gemm.batch * gemm.m for gemm in down) == run.tokens * moe.active
     assert sum(gemm.batch for gemm in down) == min(moe.experts, run.tokens * moe.active)
@@ -106,7 +106,7 @@ def test_work_grows_with_the_tokens_and_not_with_the_experts(moe: Moe, hidden: i
     run = Pass(batch=1, queries=7, keys=7)
     more = replace(moe, experts=2 * moe.experts)
     macs = [
-        sum(op.macs for op in feed_forward(m, hidden, run)[1:] if isinstance(op, Gemm))  # but the router
+        sum(op.macs for op in feed_forward_ops(m, hidden, run)[1:] if isinstance(op, Gemm))  # but the router
         for m in (moe, more)
     ]
     assert macs[0] == macs[1]

@@ -1,4 +1,4 @@
-"""Linear layers as ops."""
+"""Linear layers as ops, and ops under another name."""
 
 from __future__ import annotations
 
