@@ -180,3 +180,22 @@ def test_any_fields_are_a_gemm_or_a_plain_error(fields: dict[str, object]) -> No
         assert gemm(**fields).macs > 0
     except SystolicError as error:
         assert error.problems
+
+
+def test_idle_ops_hold_parameters_and_do_nothing_else() -> None:
+    """Two experts of 6 x 5 see a row, three do not: 5 matrices lie in memory, 2 are read."""
+    seen = Gemm(name="moe.up", batch=2, m=1, n=5, k=6)
+    idle = Gemm(name="moe.up.idle", batch=3, m=1, n=5, k=6)
+    workload = Workload(name="w", ops=(seen,), idle=(idle,))
+    assert (workload.macs, workload.parameters, workload.active_parameters) == (60, 150, 60)
+    assert workload.weight_bytes == 2 * 150
+    assert workload.with_dtype("int8").weight_bytes == 150
+    assert list(workload.gemms) == [seen]
+
+
+def test_what_training_keeps_is_activation_memory() -> None:
+    gemm = Gemm(name="g", m=2, n=3, k=4)
+    plain = Workload(name="w", ops=(gemm,), phase="train")
+    kept = Workload(name="w", ops=(gemm,), phase="train", saved_elements=1000)
+    assert kept.activation_bytes - plain.activation_bytes == 2000
+    assert kept.with_dtype("fp32").activation_bytes - plain.with_dtype("fp32").activation_bytes == 4000

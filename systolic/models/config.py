@@ -14,7 +14,7 @@ from typing import Any
 
 from ..errors import SystolicError, raise_if_any
 from .architecture import Model
-from .families import READERS, reader_of
+from .families import PAIRS, reader_of
 
 _TEXT_PARTS = ("text_config", "llm_config", "language_config")
 _OTHER_PARTS = ("vision_config", "audio_config", "speech_config", "vision_tower_config")
@@ -82,10 +82,10 @@ def _not_modelled(raw: Mapping[str, Any], path: Path) -> list[str]:
         if raw.get(key)
     ]
     family = raw.get("model_type")
-    if raw.get("is_encoder_decoder") and (not isinstance(family, str) or family not in READERS):
+    if raw.get("is_encoder_decoder") and family not in PAIRS:
         lines.append(
             f"{path}: is_encoder_decoder says that this is an encoder and a decoder, which is modelled for "
-            f"t5 and whisper, got model_type {family!r:.60}"
+            f"{' and '.join(PAIRS)}, got model_type {family!r:.60}"
         )
     return lines
 

@@ -75,8 +75,9 @@ def _shared(stack: Stack) -> Iterator[str]:
 
 
 def _experts(stack: Stack, run: Pass) -> Iterator[str]:
-    parts = {kind.feed_forward for kind in stack.layers if isinstance(kind.feed_forward, Moe)}
-    for part in parts:
+    for part in dict.fromkeys(kind.feed_forward for kind in stack.layers):
+        if not isinstance(part, Moe):
+            continue
         rows, more = divmod(run.tokens * part.active, part.experts)
         seen = f"{more} see {rows + 1} rows and {part.experts - more} see {rows}"
         if not more:

@@ -40,10 +40,14 @@ class Keys(BaseModel):
     aliases
         Field -> names that files have for it, the one that a missing key is called by first. The field
         itself goes before them unless it is among them.
+    fills
+        Field -> the size that the family's class would fill from one checkpoint, where files in use leave
+        it out. It is named to the user, not taken.
     """
 
     model_config = ConfigDict(strict=True, extra="ignore", frozen=True)
     aliases: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    fills: ClassVar[Mapping[str, int]] = {}
 
     vocab_size: Size
 
@@ -110,8 +114,10 @@ def _line(
     if error["type"] == "missing":
         key = next(iter(schema.aliases.get(field, ())), field)
         close = _unknown_like(key, raw, schema, cutoff=0.75)
-        hint = f"; did you mean it by {close!r}?" if close else "; it sets a shape and has no safe default"
-        return f"{path}: {key} is missing{hint}"
+        hint = f"did you mean it by {close!r}?" if close else "it sets a shape and has no safe default"
+        if field in schema.fills:
+            hint += f" (transformers would fill {schema.fills[field]}: write that if it is meant)"
+        return f"{path}: {key} is missing; {hint}"
     rule = _RULES.get(error["type"])
     if error["type"] == "literal_error":
         rule = f"one of {error['ctx']['expected']}"

@@ -14,7 +14,7 @@ from systolic.models.architecture import Attention, Layers, Mlp, Model
 from systolic.models.config import read_config
 from systolic.workload import Gemm, VectorOp
 
-from .configs import TINY_GPT2, TINY_GQA, TINY_LATENT, write
+from .configs import TINY_GPT2, TINY_GQA, TINY_LATENT, TINY_MOE, write
 
 
 def read(path: Path) -> Model:
@@ -151,14 +151,21 @@ def test_what_is_no_json_object_is_one_line(tmp_path: Path, text: bytes, words: 
     [
         ("add_cross_attention", True),
         ("hidden_size_per_layer_input", 256),
-        ("is_encoder_decoder", True),
         ("ssm_state_size", 16),
     ],
 )
 def test_what_is_not_modelled_is_refused_by_name(tmp_path: Path, key: str, value: object) -> None:
-    (line,) = problems(write(tmp_path, TINY_GQA, model_type="brand_new", **{key: value}))
+    (line,) = problems(write(tmp_path, TINY_GQA, **{key: value}))
     assert f"config.json: {key} says that this is " in line
-    assert "modelled" in line
+    assert "which is not modelled" in line
+
+
+@pytest.mark.parametrize("family", ["llama", "bart", ...])
+def test_pairs_of_other_families_are_refused(tmp_path: Path, family: object) -> None:
+    path = write(tmp_path, TINY_GQA, is_encoder_decoder=True, model_type=family)
+    (line,) = problems(path)
+    assert line.startswith(f"{path}: is_encoder_decoder says that this is an encoder and a decoder, which is")
+    assert "t5 and whisper" in line
 
 
 @pytest.mark.parametrize("model_type", ["brand_new", ...], ids=["unknown", "absent"])
@@ -217,6 +224,52 @@ def test_unknown_family_must_state_what_families_fix(tmp_path: Path) -> None:
         "num_key_value_heads",
         "tie_word_embeddings",
     }
+
+
+GEMMA_3_4B: dict[str, Any] = {  # as published by google/gemma-3-4b-pt, which leaves out what its class fills
+    "model_type": "gemma3",
+    "text_config": {
+        "model_type": "gemma3_text",
+        "hidden_size": 2560,
+        "intermediate_size": 10240,
+        "num_hidden_layers": 34,
+        "sliding_window": 1024,
+    },
+    "vision_config": {"hidden_size": 1152, "num_hidden_layers": 27},
+}
+
+
+def test_sizes_that_a_class_would_fill_are_named_and_not_taken(tmp_path: Path) -> None:
+    """Written in, they give the 3,880,263,168 parameters of the text model that its class has."""
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(GEMMA_3_4B), encoding="utf-8")
+    sizes = {"vocab_size": 262_208, "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256}
+    assert set(problems(path)) == {
+        f"{path}: {key} is missing; it sets a shape and has no safe default (transformers would fill {size}: "
+        "write that if it is meant)"
+        for key, size in sizes.items()
+    }
+    whole = {**GEMMA_3_4B, "text_config": {**GEMMA_3_4B["text_config"], **sizes}}
+    path.write_text(json.dumps(whole), encoding="utf-8")
+    assert load_model(path).parameters == 3_880_263_168
+
+
+def test_later_names_of_keys(tmp_path: Path) -> None:
+    """transformers 5 moves rotary keys into a table, and calls experts of every family local."""
+    phi = {"model_type": "phi", "head_dim": ..., "hidden_act": "gelu_new"}
+    stated = load_model(write(tmp_path, TINY_GQA, **phi, partial_rotary_factor=0.25))
+    table = {"partial_rotary_factor": 0.25, "rope_theta": 10000.0}
+    assert load_model(write(tmp_path, TINY_GQA, **phi, rope_parameters=table)) == stated
+    moe = load_model(write(tmp_path, TINY_MOE))
+    assert load_model(write(tmp_path, TINY_MOE, num_experts=..., num_local_experts=8)) == moe
+
+
+def test_experts_are_never_passed_over(tmp_path: Path) -> None:
+    """In a family that has none as in any other: they change every count."""
+    path = write(tmp_path, TINY_GQA, num_local_experts=8)
+    assert problems(path) == (
+        f"{path}: num_experts_per_tok is missing; it says how many of num_experts a token sees",
+    )
 
 
 @pytest.mark.parametrize("part", ["text_config", "llm_config", "language_config"])

@@ -24,12 +24,15 @@ READERS = {
     **dict.fromkeys(
         (
             *("llama", "mistral", "mixtral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "gemma", "gemma2"),
-            *("gemma3_text", "phi3", "deepseek_v2", "deepseek_v3"),
+            *("gemma3", "gemma3_text", "phi3", "deepseek_v2", "deepseek_v3"),
         ),
         ("decoders", "read_decoder"),
     ),
 }
 """Family (``model_type``) -> module and function that reads it."""
+
+PAIRS = tuple(family for family, (module, _) in READERS.items() if module == "pairs")
+"""Families of an encoder and a decoder."""
 
 
 def reader_of(family: object) -> Reader:

@@ -70,6 +70,7 @@ _FAMILIES = {
     "deepseek_v2": _Family(keys.DeepseekKeys, attention_bias=True, windows="none"),
     "deepseek_v3": _Family(keys.DeepseekKeys, attention_bias=True, windows="none"),
 }
+_FAMILIES["gemma3"] = _FAMILIES["gemma3_text"]
 _GENERIC = _Family(keys.GenericKeys, attention_bias=True, mlp_bias=True)
 
 

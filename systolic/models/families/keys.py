@@ -32,7 +32,9 @@ class DecoderKeys(Keys):
     hidden_size / num_attention_heads, embeddings are not tied (transformers, LlamaConfig).
     """
 
-    aliases: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    aliases: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "num_experts": ("num_experts", *_OLD_NAMES["num_experts"]),
+    }
 
     hidden_size: Size
     intermediate_size: Size
@@ -97,7 +99,10 @@ class Qwen3Keys(Qwen2Keys):
 class GemmaKeys(MistralKeys):
     """Gemma 1 to 3: heads of a stated width, tied embeddings; the old ``hidden_act`` still occurs."""
 
-    aliases: ClassVar[Mapping[str, tuple[str, ...]]] = {"hidden_act": ("hidden_activation", "hidden_act")}
+    aliases: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        **DecoderKeys.aliases,
+        "hidden_act": ("hidden_activation", "hidden_act"),
+    }
 
     head_dim: Size
     hidden_act: Activation = "gelu_pytorch_tanh"
@@ -113,7 +118,17 @@ class Gemma2Keys(GemmaKeys):
 
 
 class Gemma3Keys(GemmaKeys):
-    """Gemma 3: one layer in ``sliding_window_pattern`` attends all keys."""
+    """Gemma 3: one layer in ``sliding_window_pattern`` attends all keys.
+
+    Files of the larger models leave out what Gemma3TextConfig fills.
+    """
+
+    fills: ClassVar[Mapping[str, int]] = {
+        "vocab_size": 262_208,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 4,
+        "head_dim": 256,
+    }
 
     aliases: ClassVar[Mapping[str, tuple[str, ...]]] = {
         **GemmaKeys.aliases,
@@ -135,8 +150,6 @@ class MixtralKeys(MistralKeys):
 class Qwen3MoeKeys(Qwen3Keys):
     """Qwen3 with experts."""
 
-    aliases: ClassVar[Mapping[str, tuple[str, ...]]] = {"num_experts": ("num_experts", "num_local_experts")}
-
     num_experts: Size
     num_experts_per_tok: Size
     moe_intermediate_size: Size
@@ -144,8 +157,6 @@ class Qwen3MoeKeys(Qwen3Keys):
 
 class Qwen2MoeKeys(Qwen2Keys):
     """Qwen2 with experts, and one that all tokens see."""
-
-    aliases: ClassVar[Mapping[str, tuple[str, ...]]] = Qwen3MoeKeys.aliases
 
     num_experts: Size
     num_experts_per_tok: Size
