@@ -105,8 +105,25 @@ def _summary(chip: ChipReport, cycles: int) -> str:
             f"rates: {format_count(flop / chip.seconds)}FLOP/s, dram {format_rate(moved / chip.seconds)}"
             + (f", {flop / moved:.4g} FLOP/B" if moved else "")
         )
+        lines.append(_limits(chip))
     lines.append(f"memory: {chip.fits}")
     return "\n".join(lines)
+
+
+def _limits(chip: ChipReport) -> str:
+    """What the chip can do at most in its native format: arrays, main memory, weights into the arrays."""
+    spec = chip.chip
+    dtype = spec.native_dtype
+    memory = spec.memory["dram"]
+    dram = "unlimited"
+    if memory.bytes_per_s is not None:
+        dram = f"{format_rate(memory.bytes_per_s)}, {memory.sustained_percent}% sustained"
+    if memory.model == "timing":
+        dram = f"{memory.channels} channels of {memory.part}, stepped"
+    return (
+        f"limits: {format_count(2 * spec.peak_macs_per_s(dtype))}FLOP/s in {dtype}, dram {dram}, "
+        f"weights into the arrays {format_rate(spec.weight_feed_bytes_per_s(dtype))}"
+    )
 
 
 def _table(headers: Iterable[str], left: int = 1) -> Table:

@@ -48,16 +48,22 @@ class Traced:
         The jaxpr without dead code.
     program
         The same, and the jaxpr as traced, as graphs.
-    leaves
-        The arrays among the leaves of the arguments, in the order of the jaxpr's inputs.
+    takes
+        Which leaves of the arguments are arrays: the jaxpr's inputs.
     rebuild
         From the jaxpr's results to what the function returns.
     """
 
     closed: ClosedJaxpr
     program: Program
-    leaves: tuple[Any, ...]
+    takes: tuple[bool, ...]
     rebuild: Callable[[Sequence[Any]], Any]
+
+    def inputs(self, args: Sequence[Any]) -> list[Any]:
+        """The arrays of arguments like those with which it was traced."""
+        import jax
+
+        return [leaf for leaf, taken in zip(jax.tree.leaves(args), self.takes, strict=True) if taken]
 
     def count(self, choices: Choices | None = None) -> Counted:
         """Its matmuls; see :func:`systolic.models.trace.program.count`."""
@@ -94,9 +100,7 @@ def count_function(
     return trace(fn, *args, params=params).count(Choices(trips or {}, branches or {}))
 
 
-def trace(
-    fn: Callable[..., Any], *args: Any, params: int | str | Sequence[int | str] | None = None
-) -> Traced:
+def trace(fn: Callable[..., Any], *args: Any, params: Params = None) -> Traced:
     """Trace a function; see :func:`count_function`."""
     import jax
 
@@ -129,7 +133,7 @@ def trace(
         whole = [next(remaining) if leaf is None else leaf for leaf in result["leaves"]]
         return jax.tree.unflatten(result["tree"], whole)
 
-    return Traced(live, program, arrays, rebuild)
+    return Traced(live, program, tuple(is_traced), rebuild)
 
 
 def _refuse_missing(fn: Callable[..., Any], args: Sequence[Any]) -> None:

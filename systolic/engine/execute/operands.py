@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..models.trace.contraction import Contraction, Convolution, RaggedContraction
+from ...models.trace.contraction import Contraction, Convolution, RaggedContraction
 
 Multiply = Callable[[np.ndarray, np.ndarray], np.ndarray]
 """(batch, m, k), (batch, k, n) -> (batch, m, n)."""

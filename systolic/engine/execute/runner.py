@@ -1,92 +1,27 @@
-"""``run``: a JAX function with every matmul computed by a simulated chip, and the rest by JAX."""
+"""Evaluates a traced program: matmuls by a chip, everything else by JAX."""
 
 from __future__ import annotations
 
-import os
-from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from ..chips import load_chip
-from ..chips.spec import Chip
-from ..errors import SystolicError
-from ..machines.base import Options
-from ..models.trace.arguments import Params
-from ..models.trace.contraction import Contraction, Convolution, Sides
-from ..models.trace.events import Choices, Observed, Path
-from ..models.trace.graph import Graph, Inner, Node
-from ..models.trace.matmuls import gemm_of
-from .hook import MatmulHook
+from ...errors import SystolicError
+from ...models.trace.contraction import Contraction, Convolution, Sides
+from ...models.trace.events import Observed, Path
+from ...models.trace.graph import Graph, Inner, Node
+from ...models.trace.matmuls import gemm_of
+from ..hook import MatmulHook
 from .operands import contract, contract_groups, convolve
+from .segments import Segment, plan
 
-if TYPE_CHECKING:
-    from .report import Report
-
-_KNOWN: deque[MatmulHook] = deque(maxlen=8)
+NUMBERS = (bool, int, float, complex)
 
 
-def _known_hook(chip: Chip, options: Options) -> MatmulHook:
-    """A hook for an equal chip and choices that was used before, with the steps that it has lowered."""
-    for hook in _KNOWN:
-        if hook.chip == chip and hook.options == options:
-            return hook
-    _KNOWN.append(MatmulHook(chip, options))
-    return _KNOWN[-1]
-
-
-def run(
-    fn: Callable[..., Any],
-    *args: Any,
-    on: str | os.PathLike[str] | Chip = "tpu-v4",
-    dataflow: str | None = None,
-    overrides: Mapping[str, object] | None = None,
-    params: Params = None,
-) -> tuple[Any, Report]:
-    """Run a JAX function with every matmul computed by the simulated chip, and the rest by JAX.
-
-    Parameters
-    ----------
-    fn, args
-        The function and its arguments: pytrees of arrays.
-    on
-        One chip: a catalogue name, the path of a ``.toml`` file, or a chip.
-    dataflow, overrides, params
-        As for :func:`systolic.simulate`.
-
-    Returns
-    -------
-    out, report
-        What the function returns, and the report of the same run: loops are counted as they ran, branches
-        as they were taken.
-
-    Raises
-    ------
-    SystolicError
-        If an argument has no values, or the chip refuses a matmul.
-    """
-    from ..models.jaxpr import trace
-    from .simulation import simulate
-
-    chip = load_chip(on, overrides or {})
-    traced = trace(fn, *args, params=params)
-    if any(not hasattr(leaf, "__array__") and not isinstance(leaf, _NUMBERS) for leaf in traced.leaves):
-        raise SystolicError("run needs arrays with values; systolic.simulate takes jax.ShapeDtypeStruct")
-    runner = _Runner(_known_hook(chip, Options(dataflow=dataflow)))
-    results = runner.run(traced.program.live, traced.leaves)
-    work = traced.count(Choices(observed=runner.observed)).workload
-    work = replace(work, notes=(*work.notes, *runner.notes()))
-    report = simulate(work, on=on, dataflow=dataflow, overrides=overrides)
-    return traced.rebuild(results), report
-
-
-_NUMBERS = (bool, int, float, complex)
-
-
-class _Runner:
+class Runner:
     """Evaluates a graph: matmuls by the hook, everything else by JAX, and sees what ran."""
 
     def __init__(self, hook: MatmulHook) -> None:
@@ -113,7 +48,7 @@ class _Runner:
         import jax.numpy as jnp
 
         return self._graph(
-            graph, [jnp.asarray(a) if isinstance(a, (np.ndarray, *_NUMBERS)) else a for a in arrays], ()
+            graph, [jnp.asarray(a) if isinstance(a, (np.ndarray, *NUMBERS)) else a for a in arrays], ()
         )
 
     def _graph(self, graph: Graph, arrays: Sequence[Any], path: Path) -> list[Any]:
@@ -123,9 +58,14 @@ class _Runner:
         def value(atom: Any) -> Any:
             return atom.val if hasattr(atom, "val") else frame[atom]
 
-        for index, (eqn, node) in enumerate(zip(jaxpr.eqns, graph.nodes, strict=True)):
-            results = self._equation(eqn, node, [value(v) for v in eqn.invars], (*path, index))
-            frame.update(zip(eqn.outvars, results, strict=True))
+        for part in plan(graph):
+            if isinstance(part, Segment):
+                results = part.run(*(frame[v] for v in part.inputs))
+                frame.update(zip(part.outputs, results, strict=True))
+            else:
+                eqn, node = jaxpr.eqns[part], graph.nodes[part]
+                results = self._equation(eqn, node, [value(v) for v in eqn.invars], (*path, part))
+                frame.update(zip(eqn.outvars, results, strict=True))
         return [value(v) for v in jaxpr.outvars]
 
     def _equation(self, eqn: Any, node: Node, inputs: list[Any], path: Path) -> Sequence[Any]:
@@ -137,8 +77,6 @@ class _Runner:
                 self._by_jax.setdefault(node.primitive)
                 return _by_jax(eqn, inputs)
             return self._inner(eqn, node, work, inputs, path)
-        if work is None:
-            return _by_jax(eqn, inputs)
         return self._matmul(eqn, node, inputs, path)
 
     def _inner(self, eqn: Any, node: Node, inner: Inner, inputs: list[Any], path: Path) -> Sequence[Any]:
