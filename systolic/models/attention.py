@@ -39,7 +39,7 @@ def self_attention(a: Attention | LatentAttention, hidden: int, run: Pass) -> li
 def cross_attention(a: Attention, hidden: int, run: Pass) -> list[Op]:
     """Attention to the encoder's result, `run.source` tokens; its keys and values are projected once."""
     ops: list[Op] = linear("cross.q", run.tokens, a.heads * a.head_dim, hidden, "q" in a.biases)
-    if run.fresh:
+    if not run.source_cached:
         ops += cross_keys(a, hidden, run)
         if run.cached:
             elements = 2 * run.batch * run.source * a.kv_heads * a.head_dim

@@ -183,6 +183,7 @@ def _model(model: Model, request: _Request) -> Workload:
         causal=request.causal is not False and model.decoder is not None,
         cached=request.phase != "train" and model.decoder is not None,
         source=(model.fixed_tokens or length) if model.encoder and model.decoder else 0,
+        source_cached=decode,
     )
     return forward(model, run, phase=request.phase, notes=notes)
 

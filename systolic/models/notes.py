@@ -19,7 +19,7 @@ def pass_notes(model: Model, run: Pass) -> list[str]:
         *_shared(last),
         *_experts(last, run),
     ]
-    if model.encoder is not None and isinstance(model.encoder.embedding, Frames) and run.fresh:
+    if model.encoder and isinstance(model.encoder.embedding, Frames) and not run.source_cached:
         notes.append(
             "convolutions run as matmuls on unfolded windows: an input element is read once per window"
         )
@@ -89,6 +89,6 @@ def _experts(stack: Stack, run: Pass) -> Iterator[str]:
 
 
 def _two_stacks(run: Pass) -> str:
-    if run.fresh:
+    if not run.source_cached:
         return f"the encoder processes {run.source} tokens and the decoder {run.queries}"
     return f"the encoder has run: the new token attends {run.source} encoder tokens through cached keys"

@@ -20,8 +20,9 @@ class Pass:
         Whether MACs outside the causal mask and the window are counted as masked.
     cached
         Whether keys and values go to a KV cache, and are read from it.
-    source
-        Tokens of each encoder result that cross attention attends; 0 without one.
+    source, source_cached
+        Tokens of each encoder result that cross attention attends, 0 without one; whether its keys and
+        values lie in the cache already, so that no encoder runs.
     """
 
     batch: int
@@ -31,6 +32,7 @@ class Pass:
     causal: bool = False
     cached: bool = True
     source: int = 0
+    source_cached: bool = False
 
     @property
     def tokens(self) -> int:

@@ -68,7 +68,9 @@ def forward(model: Model, run: Pass, *, phase: str, notes: Sequence[str] = ()) -
 def _stacks(model: Model, run: Pass) -> tuple[list[Op], list[Op]]:
     """Ops of the stacks, and those that this pass leaves idle."""
     if model.decoder is None or model.encoder is None:
-        return _stack(model.decoder or model.encoder, model.hidden, run)  # type: ignore[arg-type]
+        only = model.decoder or model.encoder
+        assert only is not None
+        return _stack(only, model.hidden, run)
     source = Pass(batch=run.batch, queries=run.source, keys=run.source, cached=False)
     encoder, none = _stack(model.encoder, model.hidden, source)
     decoder, idle = _stack(model.decoder, model.hidden, run)
@@ -76,7 +78,7 @@ def _stacks(model: Model, run: Pass) -> tuple[list[Op], list[Op]]:
         [renamed(op, f"{stack}.{{}}".format) for op in ops]
         for stack, ops in (("encoder", encoder), ("encoder", none), ("decoder", decoder), ("decoder", idle))
     )
-    return (encoder + decoder, none + idle) if run.fresh else (decoder, encoder + none + idle)
+    return (decoder, encoder + none + idle) if run.source_cached else (encoder + decoder, none + idle)
 
 
 def _stack(stack: Stack, hidden: int, run: Pass) -> tuple[list[Op], list[Op]]:
@@ -155,7 +157,7 @@ def _half(stack: Stack, hidden: int, run: Pass, name: str, add: str, body: list[
 
 def _idle(kind: Layers, hidden: int, run: Pass) -> list[Op]:
     """Ops of one layer that hold parameters and do not run."""
-    once = [] if kind.cross is None or run.fresh else cross_keys(kind.cross, hidden, run)
+    once = cross_keys(kind.cross, hidden, run) if kind.cross and run.source_cached else []
     return once + idle_experts(kind.feed_forward, hidden, run)
 
 
