@@ -5,8 +5,8 @@
 
 A small decoder learns to continue a text letter by letter. Its whole step, the update included,
 ``jit(value_and_grad(vmap(loss)))``, is traced, and its forward and backward matmuls and the work between them
-are simulated. Then it is trained twice from the same weights and batches: with every matmul of every step computed by the
-simulated TPU v4, which multiplies bf16 and adds up in float32, and by plain JAX in float32.
+are simulated. Then it is trained twice from the same weights and batches: with every matmul of every step
+computed by the simulated TPU v4, which multiplies bf16 and adds up in float32, and by plain JAX in float32.
 """
 
 from __future__ import annotations
@@ -153,8 +153,8 @@ def main() -> None:
     forward, backward = parts["forward"][0], parts["backward"][0]
     print(
         f"backward / forward: {backward / forward:.3f}. Each product C = A B has two gradients of its own\n"
-        "size, dA = dC B^T and dB = A^T dC, and both operands need theirs here: an activation to pass it on, a\n"
-        "weight to be updated."
+        "size, dA = dC B^T and dB = A^T dC, and both operands need theirs here: an activation to pass it\n"
+        "on, a weight to be updated."
     )
     curve = train(steps)
     print(f"\n{'step':>5} {'tpu-v4 bf16':>12} {'jax float32':>12}   nats per letter")
