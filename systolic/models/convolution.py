@@ -119,5 +119,12 @@ def _windows(side: int, size: int, stride: int, padding: int) -> int:
 
 def _real_taps(side: int, size: int, stride: int, padding: int) -> int:
     """(window, element of it) pairs along one axis that meet the input and not its padding."""
-    starts = (window * stride - padding for window in range(_windows(side, size, stride, padding)))
-    return sum(max(0, min(start + size, side) - max(start, 0)) for start in starts)
+    windows = _windows(side, size, stride, padding)
+    # Window w starts w * stride - padding into the input: the first ones reach over its near end, by less
+    # each time, and the last ones over its far end, by more.
+    near = min(windows, -(-padding // stride))
+    first = max(0, (side + padding - size) // stride + 1)
+    far, reach = max(0, windows - first), first * stride - padding + size - side
+    over_near = near * padding - stride * near * (near - 1) // 2
+    over_far = far * reach + stride * far * (far - 1) // 2
+    return windows * size - over_near - over_far

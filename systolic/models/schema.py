@@ -119,7 +119,9 @@ def _line(
             hint += f" (transformers would fill {schema.fills[field]}: write that if it is meant)"
         return f"{path}: {key} is missing; {hint}"
     rule = _RULES.get(error["type"])
-    if error["type"] == "literal_error":
+    if error["type"] == "less_than_equal":
+        rule = f"a number <= {error['ctx']['le']}"
+    elif error["type"] == "literal_error":
         rule = f"one of {error['ctx']['expected']}"
     return f"{path}: {key} must be {rule or error['msg']}, got {error['input']!r:.60}"
 

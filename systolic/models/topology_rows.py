@@ -134,7 +134,7 @@ def _row(
         columns[name] = column
         if name == _SPARSITY:
             problems += _sparsity_problem(cell, f"{place} column {column}")
-        elif re.fullmatch(r"\d{1,18}", cell) and (int(cell) or name in _MAY_BE_ZERO):
+        elif re.fullmatch(r"[0-9]{1,18}", cell) and (int(cell) or name in _MAY_BE_ZERO):
             values[name] = int(cell)
         else:
             least = ">= 0" if name in _MAY_BE_ZERO else "> 0"

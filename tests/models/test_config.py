@@ -7,14 +7,26 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from systolic.errors import SystolicError
 from systolic.models import load_model
 from systolic.models.architecture import Attention, Layers, Model
 from systolic.models.config import read_config
-from systolic.workload import Gemm
+from systolic.workload import PHASES, Gemm
 
-from .configs import TINY_GPT2, TINY_GQA, TINY_LATENT, TINY_MOE, write
+from .configs import (
+    TINY_BERT,
+    TINY_GPT2,
+    TINY_GQA,
+    TINY_LATENT,
+    TINY_MOE,
+    TINY_T5,
+    TINY_VIT,
+    TINY_WHISPER,
+    write,
+)
 
 
 def read(path: Path) -> Model:
@@ -331,3 +343,27 @@ def test_gemms_of_a_config_are_not_those_of_hidden_over_heads(tmp_path: Path) ->
     assert shapes["attn.q"] == (128, 64)
     assert shapes["attn.k"] == shapes["attn.v"] == (32, 64)
     assert shapes["attn.out"] == (64, 128)
+
+
+def test_more_layers_than_any_model_has_are_refused_at_once(tmp_path: Path) -> None:
+    path = write(tmp_path, TINY_GQA, num_hidden_layers=10**18)
+    assert problems(path) == (f"{path}: num_hidden_layers must be a number <= 10000, got {10**18}",)
+
+
+TINY = (TINY_BERT, TINY_GPT2, TINY_GQA, TINY_LATENT, TINY_MOE, TINY_T5, TINY_VIT, TINY_WHISPER)
+KEYS = sorted({key for config in TINY for key in config} | {"sliding_window", "layer_types", "text_config"})
+NUMBERS = st.integers(-1, 100) | st.integers() | st.floats() | st.just(10**30)
+VALUES = NUMBERS | st.none() | st.booleans() | st.text(max_size=4) | st.sampled_from(("silu", "llama", "t5"))
+
+
+@given(
+    st.sampled_from(TINY), st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=3), st.sampled_from(PHASES)
+)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_configuration_is_a_model_or_a_plain_error(
+    tmp_path: Path, config: dict[str, Any], changes: dict[str, Any], phase: str
+) -> None:
+    try:
+        assert load_model(write(tmp_path, config, **changes), phase=phase).macs > 0
+    except SystolicError as error:
+        assert error.problems

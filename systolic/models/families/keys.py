@@ -38,7 +38,7 @@ class DecoderKeys(Keys):
 
     hidden_size: Size
     intermediate_size: Size
-    num_hidden_layers: Size
+    num_hidden_layers: Annotated[int, Field(gt=0, le=10_000)]
     num_attention_heads: Size
     num_key_value_heads: Size | None = None
     head_dim: Size | None = None
