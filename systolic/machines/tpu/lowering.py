@@ -16,7 +16,7 @@ from ...quantity import format_bytes
 from ...workload import Gemm, Op, VectorOp, Workload
 from ..base import Mode, Options, Precision
 from .fusing import fuse
-from .placement import block_room, operand_levels, vector_level
+from .placement import UNLIMITED, block_room, operand_levels, vector_level
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,10 +158,23 @@ class _Lowering:
             tile=None if self.options.tile is None else dict(zip(DIMS, self.options.tile, strict=True)),
             order=self.options.order,
         )
+        self._refuse_other_sums(op)
         mapped = search(self._core_splits(op, multiplied), pins)
         if mapped is None:
             raise SystolicError(self._why_no_plan(op))
         return mapped
+
+    def _refuse_other_sums(self, op: Gemm) -> None:
+        """A pinned side that cuts k elsewhere than the array does would change the values."""
+        rows = self.chip.array.rows
+        if self.options.tile is None or self.dataflow == "os":
+            return
+        m, n, k = self.options.tile
+        if k < op.k and k % rows:
+            raise SystolicError(
+                f"tile {m},{n},{k} of {op.m},{op.n},{op.k}: its k side must be a multiple of array.rows "
+                f"({rows}) or cover k ({op.k}), got {k}; any other would add the same terms in another order"
+            )
 
     def _why_no_plan(self, op: Gemm) -> str:
         shape = f"{op.m},{op.n},{op.k}"
@@ -222,7 +235,7 @@ class _Lowering:
     def _problem(self, op: Gemm, multiplied: str, shape: dict[str, int], sharers: int) -> Problem:
         chip = self.chip
         levels = operand_levels(op, chip)
-        vmem, acc = chip.memory["vmem"], chip.memory.get("acc")
+        vmem = chip.memory["vmem"]
         return Problem(
             **shape,
             dataflow=self.dataflow,
@@ -245,9 +258,15 @@ class _Lowering:
             buffers=1 if chip.policy.overlap == "none" else 2,
             onchip_bytes=block_room(op, chip, sharers),
             block_tiles=chip.policy.block_tiles,
-            acc_bytes=None if acc is None or acc.bytes is None else acc.bytes * chip.mxus_per_core,
+            acc_bytes=self._acc_bytes(),
             port=self._port(vmem),
         )
+
+    def _acc_bytes(self) -> int | None:
+        """Bytes of a core's accumulators; None where the chip has none."""
+        if (acc := self.chip.memory.get("acc")) is None:
+            return None
+        return UNLIMITED if acc.bytes is None else acc.bytes * self.chip.mxus_per_core
 
     def _place(self, level: str, sharers: int) -> Place | None:
         if level == "vmem":
@@ -265,4 +284,3 @@ class _Lowering:
     def _port(self, vmem: Memory) -> Place:
         rate = vmem.cycles_per_byte(self.chip.clock_hz)
         return Place(level="vmem", cycles_num=rate.numerator, bytes_den=rate.denominator, latency=0, burst=1)
-
