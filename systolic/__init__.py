@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .chips import Chip, load_chip
     from .engine.execute import run
+    from .engine.fusion import fusion_report
     from .engine.hook import matmul_hook
     from .engine.report import Report
     from .engine.simulation import simulate
     from .errors import SystolicError
     from .models import load_model
+    from .models.programs import load_program
     from .workload import Gemm, VectorOp, Workload
 
 __version__ = "0.1.0"
@@ -32,8 +34,10 @@ __all__ = [
     "VectorOp",
     "Workload",
     "__version__",
+    "fusion_report",
     "load_chip",
     "load_model",
+    "load_program",
     "matmul_hook",
     "run",
     "simulate",
@@ -46,8 +50,10 @@ _HOMES = {
     "SystolicError": "errors",
     "VectorOp": "workload",
     "Workload": "workload",
+    "fusion_report": "engine.fusion",
     "load_chip": "chips",
     "load_model": "models",
+    "load_program": "models.programs",
     "matmul_hook": "engine.hook",
     "run": "engine.execute",
     "simulate": "engine.simulation",

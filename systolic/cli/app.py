@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from ..errors import SystolicError
-from . import chips_command, explain_command, run_command
+from . import chips_command, explain_command, fusion_command, run_command
 from .options import DEBUG
 
 app = typer.Typer(
@@ -25,6 +25,7 @@ app = typer.Typer(
 app.command("run")(run_command.run)
 app.command("chips")(chips_command.chips)
 app.command("explain")(explain_command.explain)
+app.command("fusion")(fusion_command.fusion)
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C: 128 + SIGINT."""

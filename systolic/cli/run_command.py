@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from ..workload import Workload
 
 STDOUT = "-"
-MODEL_DEFAULTS = {"phase": "prefill", "batch": 1, "logits": "all", "causal": False}
-"""Options of a model that a program must leave alone; those that are not here are None."""
 
 
 def run(
@@ -56,9 +55,12 @@ def run(
         typer.Option(metavar="FORMAT", help="Number format, as bf16. Default: the chip's native one."),
     ] = None,
     precision: Annotated[
-        str,
-        typer.Option(metavar="default|high|highest", help="Precision of float32 matmuls, in JAX's words."),
-    ] = "default",
+        str | None,
+        typer.Option(
+            metavar="default|high|highest",
+            help="Precision of float32 matmuls, in JAX's words. Default: what the model states.",
+        ),
+    ] = None,
     logits: Annotated[str, typer.Option(metavar="all|last", help="Positions that lm_head sees.")] = "all",
     causal: Annotated[
         bool | None,
@@ -165,11 +167,12 @@ def _workload(model: str, options: dict[str, Any], program: dict[str, Any]) -> W
             ]
         )
         return load_model(model, **options)
+    defaults = inspect.signature(load_model).parameters
     raise_if_any(
         [
             f"--{name.replace('_', '-')} applies to a model, and {model} states its own shapes; drop it"
             for name, value in options.items()
-            if value != MODEL_DEFAULTS.get(name)
+            if value != defaults[name].default
         ]
     )
     return load_program(model, **program)

@@ -7,7 +7,8 @@ without its memory. Nothing is compiled and nothing is executed.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -15,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import SystolicError
 from .trace.arguments import Argument, Params, kinds_of
-from .trace.contraction import Contraction, Convolution, RaggedContraction
 from .trace.events import Choices
 from .trace.graph import Graph, Inner, Label, Node, Tensor, Work
+from .trace.jax_params import MATMULS
 from .trace.primitives import CALLS, SCALAR_PROGRAMS
 from .trace.program import Counted, Program, count
 from .trace.roles import Fact, Kind
@@ -100,40 +101,89 @@ def count_function(
     return trace(fn, *args, params=params).count(Choices(trips or {}, branches or {}))
 
 
-def trace(fn: Callable[..., Any], *args: Any, params: Params = None) -> Traced:
-    """Trace a function; see :func:`count_function`."""
+def trace(fn: Callable[..., Any], *args: Any, params: Params = None, inline: bool = True) -> Traced:
+    """Trace a function; see :func:`count_function`.
+
+    Without `inline`, functions of the library that a jaxpr writes out stay the ``jit`` calls that they are
+    outside of one.
+    """
     import jax
 
-    _refuse_missing(fn, args)
-    leaves, tree = jax.tree.flatten(args)
-    arguments = _arguments(fn, args)
-    bare = [argument.bare for argument in arguments for _ in range(argument.leaves)]
-    is_traced = [_is_array(x) or (alone and _is_number(x)) for x, alone in zip(leaves, bare, strict=True)]
-    arrays = tuple(leaf for leaf, traced in zip(leaves, is_traced, strict=True) if traced)
-    result: dict[str, Any] = {}
-
-    def flat(*values: Any) -> list[Any]:
-        remaining = iter(values)
-        whole = [next(remaining) if t else leaf for leaf, t in zip(leaves, is_traced, strict=True)]
-        out, result["tree"] = jax.tree.flatten(fn(*jax.tree.unflatten(tree, whole)))
-        result["leaves"] = [None if _is_traceable(leaf) else leaf for leaf in out]
-        return [leaf for leaf in out if _is_traceable(leaf)]
-
-    closed = jax.make_jaxpr(flat)(*arrays)
+    flat = _Flat(fn, args)
+    with nullcontext() if inline else _nothing_inlined():
+        closed = jax.make_jaxpr(flat)(*flat.arrays)
     live = _without_dead_code(closed)
     graph = _Reader().closed(live)
-    kinds = [k for k, t in zip(kinds_of(arguments, params), is_traced, strict=True) if t]
+    kinds = [k for k, t in zip(kinds_of(flat.arguments, params), flat.takes, strict=True) if t]
     facts = (
         Fact(k if _may_hold_weights(t) else Kind.DATA, t) for k, t in zip(kinds, graph.inputs, strict=True)
     )
     program = Program(name=_name_of(fn), traced=_Reader().closed(closed), live=graph, facts=tuple(facts))
 
-    def rebuild(values: Sequence[Any]) -> Any:
-        remaining = iter(values)
-        whole = [next(remaining) if leaf is None else leaf for leaf in result["leaves"]]
-        return jax.tree.unflatten(result["tree"], whole)
+    return Traced(live, program, flat.takes, flat.rebuild)
 
-    return Traced(live, program, tuple(is_traced), rebuild)
+
+def compiled(fn: Callable[..., Any], *args: Any) -> tuple[str, str]:
+    """The HLO text of the function as XLA compiles it for the default backend, and that backend's name."""
+    import jax
+
+    flat = _Flat(fn, args)
+    return str(jax.jit(flat).lower(*flat.arrays).compile().as_text()), jax.default_backend()
+
+
+class _Flat:
+    """A function of the arrays among the leaves of its arguments; other leaves are fixed.
+
+    `arguments` describe the arguments, `takes` says which leaves are arrays, `arrays` holds them.
+    """
+
+    def __init__(self, fn: Callable[..., Any], args: Sequence[Any]) -> None:
+        import jax
+
+        _refuse_missing(fn, args)
+        leaves, self._tree = jax.tree.flatten(tuple(args))
+        self.arguments = _arguments(fn, args)
+        bare = [argument.bare for argument in self.arguments for _ in range(argument.leaves)]
+        self.takes = tuple(
+            _is_array(x) or (alone and _is_number(x)) for x, alone in zip(leaves, bare, strict=True)
+        )
+        self.arrays = [leaf for leaf, taken in zip(leaves, self.takes, strict=True) if taken]
+        self._fn = fn
+        self._fixed = [None if taken else leaf for leaf, taken in zip(leaves, self.takes, strict=True)]
+        self._out: Any = None
+        self._out_fixed: list[Any] = []
+
+    def __call__(self, *arrays: Any) -> list[Any]:
+        import jax
+
+        remaining = iter(arrays)
+        pairs = zip(self._fixed, self.takes, strict=True)
+        whole = [next(remaining) if taken else leaf for leaf, taken in pairs]
+        out, self._out = jax.tree.flatten(self._fn(*jax.tree.unflatten(self._tree, whole)))
+        self._out_fixed = [None if _is_traceable(leaf) else leaf for leaf in out]
+        return [leaf for leaf in out if _is_traceable(leaf)]
+
+    def rebuild(self, results: Sequence[Any]) -> Any:
+        """What the function returns, from the results of the flat one."""
+        import jax
+
+        remaining = iter(results)
+        whole = [next(remaining) if leaf is None else leaf for leaf in self._out_fixed]
+        return jax.tree.unflatten(self._out, whole)
+
+
+@contextmanager
+def _nothing_inlined() -> Iterator[None]:
+    """Keep library functions that JAX compiles by themselves, but writes out within a jaxpr, together."""
+    from jax.extend.core import primitives
+
+    jit_p: Any = primitives.jit_p
+    bind = jit_p.bind
+    jit_p.bind = lambda *args, **params: bind(*args, **{**params, "inline": False})
+    try:
+        yield
+    finally:
+        del jit_p.bind  # the class's own appears again
 
 
 def _refuse_missing(fn: Callable[..., Any], args: Sequence[Any]) -> None:
@@ -322,64 +372,6 @@ class _Reader:
         known = all(isinstance(side, int) for side in grid)
         body = self.jaxpr(jaxpr, inputs=len(eqn.invars))
         return Inner("call", (body,), prod(grid) if known else None)
-
-
-def _contraction(params: Mapping[str, Any], numbers: Any) -> Contraction:
-    (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = numbers
-    return Contraction(
-        tuple(lhs_batch), tuple(rhs_batch), tuple(lhs_contract), tuple(rhs_contract), _precision(params)
-    )
-
-
-def _convolution(params: Mapping[str, Any]) -> Convolution:
-    numbers = params["dimension_numbers"]
-    return Convolution(
-        lhs_dims=tuple(numbers.lhs_spec),
-        rhs_dims=tuple(numbers.rhs_spec),
-        out_dims=tuple(numbers.out_spec),
-        strides=tuple(params["window_strides"]),
-        padding=tuple(tuple(p) for p in params["padding"]),
-        lhs_dilation=tuple(params["lhs_dilation"]),
-        rhs_dilation=tuple(params["rhs_dilation"]),
-        feature_groups=params["feature_group_count"],
-        batch_groups=params["batch_group_count"],
-        precision=_precision(params),
-    )
-
-
-def _ragged(params: Mapping[str, Any]) -> RaggedContraction:
-    numbers = params["ragged_dot_dimension_numbers"]
-    (ragged,) = numbers.lhs_ragged_dimensions
-    dot = _contraction(params, numbers.dot_dimension_numbers)
-    return RaggedContraction(dot, ragged, tuple(numbers.rhs_group_dimensions))
-
-
-MATMULS: dict[str, Callable[[Mapping[str, Any]], Contraction | Convolution | RaggedContraction]] = {
-    "dot_general": lambda params: _contraction(params, params["dimension_numbers"]),
-    "conv_general_dilated": _convolution,
-    "ragged_dot_general": _ragged,
-    "scaled_dot": lambda params: _contraction(params, params["dimension_numbers"]),
-}
-"""Primitives that multiply matrices."""
-
-
-def _precision(params: Mapping[str, Any]) -> str:
-    """JAX's precision as default, high or highest: the least of both operands, or what an algorithm names."""
-    precision = params.get("precision")
-    if precision is None:
-        return "default"
-    if isinstance(precision, (tuple, list)):
-        return min((_word(p) for p in precision), key=("default", "high", "highest").index)
-    return _word(precision)
-
-
-def _word(precision: Any) -> str:
-    name = "default" if precision is None else precision.name.lower()
-    if name in ("default", "high", "highest"):
-        return str(name)
-    return {"f32_f32_f32": "highest", "bf16_bf16_f32_x6": "highest", "bf16_bf16_f32_x9": "highest"}.get(
-        name, "high" if name == "bf16_bf16_f32_x3" else "default"
-    )
 
 
 def _tensor(aval: Any) -> Tensor:

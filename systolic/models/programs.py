@@ -55,15 +55,24 @@ def load_program(
         if arguments:
             raise SystolicError(f"--arg applies to a function, and {text} states its own shapes; drop it")
         return count_file(Path(text), trips=trips, branches=branches).workload
-    from .jaxpr import count_function, shaped
+    from .jaxpr import count_function
+
+    function, given = load_function(text, arguments)
+    with _users_code(text):
+        work: Workload = count_function(function, *given, trips=trips, branches=branches).workload
+        return work
+
+
+def load_function(text: str, arguments: Sequence[str] = ()) -> tuple[Callable[..., Any], Sequence[Any]]:
+    """The function that ``file.py:function`` names, and its arguments; see :func:`load_program`."""
+    from .jaxpr import shaped
 
     path, _, name = text.rpartition(":")
     module = _module(Path(path))
     function = _function(module, name, path)
     given = [shaped(argument) for argument in arguments] or _own_arguments(module, name)
     _refuse_missing(function, given, text)
-    with _users_code(text):
-        return count_function(function, *given, trips=trips, branches=branches).workload
+    return function, given
 
 
 @contextmanager

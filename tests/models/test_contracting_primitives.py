@@ -11,8 +11,9 @@ import jax.numpy as jnp
 import pytest
 from jax import lax
 
-from systolic.models.jaxpr import MATMULS, count_function
+from systolic.models.jaxpr import count_function
 from systolic.models.trace import primitives
+from systolic.models.trace.jax_params import MATMULS
 from systolic.models.trace.program import Counted
 
 INNER = {"scan", "while", "cond", "custom_linear_solve", "shard_map", "pallas_call"}
