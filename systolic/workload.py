@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -163,6 +163,8 @@ class VectorOp:
         Which formula its operations were counted from, where a kind has several (``"rmsnorm"``).
     count, layers, dtype, origin
         As for :class:`Gemm`.
+    write_dtype
+        Number format of what it writes (default: `dtype`).
     """
 
     name: str
@@ -179,6 +181,7 @@ class VectorOp:
     layers: int = 1
     dtype: str = "bf16"
     origin: str = ""
+    write_dtype: str | None = None
 
     def __post_init__(self) -> None:
         problems = _take_counts(
@@ -186,7 +189,7 @@ class VectorOp:
             positive=("elements", "count", "layers"),
             others=("vector_ops", "read_elements", "write_elements", "side_elements", "parameters"),
         )
-        raise_if_any(problems + _take_dtypes(self, ("dtype",)))
+        raise_if_any(problems + _take_dtypes(self, ("dtype",), ("write_dtype",)))
 
     @property
     def read_bytes(self) -> int:
@@ -201,7 +204,7 @@ class VectorOp:
     @property
     def write_bytes(self) -> int:
         """Bytes that one occurrence writes."""
-        return dtypes.bytes_of(self.write_elements, self.dtype)
+        return dtypes.bytes_of(self.write_elements, self.write_dtype or self.dtype)
 
 
 Op = Gemm | VectorOp
@@ -319,6 +322,26 @@ class Workload:
         ops, idle = (tuple(_in_dtype(op, name) for op in part) for part in (self.ops, self.idle))
         return replace(self, ops=ops, idle=idle, dtype=name)
 
+    def with_storage(self, weights: str | None = None, kv_cache: str | None = None) -> Workload:
+        """The same work with weights, or the KV cache, kept in formats of their own.
+
+        Weights are those of the matmuls that share them with no embedding table; scales of quantized numbers
+        are not counted.
+
+        Raises
+        ------
+        SystolicError
+            For an unknown format, and for a workload whose parameters have formats of their own already.
+        """
+        if weights is None and kv_cache is None:
+            return self
+        if self.stored is not None:
+            raise SystolicError(f"{self.name} states the formats of its arguments; change them there")
+        asked = (("weight", "weight_dtype", weights), ("kv_cache", "kv_dtype", kv_cache))
+        formats = {kind: dtypes.canonical(given, field) for kind, field, given in asked if given is not None}
+        ops, idle = (tuple(_stored_in(op, formats) for op in part) for part in (self.ops, self.idle))
+        return replace(self, ops=ops, idle=idle)
+
     @property
     def activation_bytes(self) -> int:
         """Largest bytes of activations alive at once around one op: what it reads plus writes.
@@ -331,8 +354,19 @@ class Workload:
 
 def _in_dtype(op: Op, dtype: str) -> Op:
     if isinstance(op, VectorOp):
-        return replace(op, dtype=dtype)
+        return replace(op, dtype=dtype, write_dtype=None)
     return replace(op, dtype=dtype, rhs_dtype=None, acc_dtype=None, out_dtype=None)
+
+
+def _stored_in(op: Op, formats: Mapping[str, str]) -> Op:
+    """The op with what it reads, or writes, of kinds in `formats` in their formats."""
+    if isinstance(op, VectorOp):
+        return replace(op, write_dtype=formats.get("kv_cache")) if op.kind == "cache" else op
+    if op.rhs_kind not in formats or op.tied_to:
+        return op
+    usual = op.out_dtype == dtypes.output_of(op.dtype, str(op.rhs_dtype))
+    out_dtype = None if usual else op.out_dtype
+    return replace(op, rhs_dtype=formats[op.rhs_kind], acc_dtype=None, out_dtype=out_dtype)
 
 
 def _activation_bytes(op: Op) -> int:

@@ -2,6 +2,10 @@
 
 Cycles are a count: the first active clock is cycle 1. The register-level engines of
 :mod:`systolic.blocks.stepping` observe the same numbers.
+
+A MAC of latency L that starts one product per cycle adds L - 1 cycles to a run: its multiplier is
+pipelined, and sums move on by one PE per cycle as before. One that starts a product every I cycles makes
+each hop take I.
 """
 
 from __future__ import annotations
@@ -38,13 +42,16 @@ class Timing:
     load
         Cycles in which a tile's stationary operand shifts in; 0 for output stationary.
     skew
-        From the first word of a tile at the corner PE to the same word at the far corner: R + C - 2.
+        From the first word of a tile at the corner PE to the same word at the far corner, R + C - 2 hops, and
+        what a pipelined MAC takes beyond its interval.
     shift_out
         Cycles in which finished sums shift out of the array; 0 unless output stationary.
     serial
         Whether one tile at a time is clocked to the end.
     rows, cols
         The array.
+    interval
+        Cycles of a hop: of operands, weights and sums alike.
     """
 
     load: int
@@ -53,18 +60,20 @@ class Timing:
     serial: bool
     rows: int
     cols: int
+    interval: int = 1
 
     @classmethod
     def of(cls, array: Array, dataflow: str) -> Timing:
         """Constants of `array` under `dataflow`."""
-        stationary = dataflow != "os"
+        stationary, hop = dataflow != "os", array.mac_interval
         return cls(
-            load=array.load_cycles if stationary else 0,
-            skew=array.rows + array.cols - 2,
-            shift_out=0 if stationary else array.rows,
+            load=hop * array.load_cycles if stationary else 0,
+            skew=hop * (array.rows + array.cols - 2) + array.mac_latency - hop,
+            shift_out=0 if stationary else hop * array.rows,
             serial=array.convention == "serial",
             rows=array.rows,
             cols=array.cols,
+            interval=hop,
         )
 
     @property
@@ -101,7 +110,8 @@ class Timing:
         """The cycles after the last word has entered, by cause."""
         if self.shift_out:
             return {"fill": self.skew, "drain": self.shift_out}
-        return {"fill": self.rows - 1, "drain": self.cols - 1}
+        drain = self.interval * (self.cols - 1)
+        return {"fill": self.skew - drain, "drain": drain}
 
 
 def folds(length: int, side: int) -> int:

@@ -15,9 +15,10 @@ import numpy as np
 
 from ..chips.spec import Array
 from ..errors import SystolicError
-from ..kernels import output_stationary, stationary, streamed
+from ..kernels import streamed
 from ..kernels.stationary import CLOCKS, LAST, LAST_BUSY, MACS, REAL, SLOTS, SWAP, TOKEN, WRAPS
 from .array import folds
+from .registers import Registers, is_plain
 
 WINDOW = 2048
 """Clocks whose edge words are built at once: bounds the memory of a long run."""
@@ -83,20 +84,45 @@ class SteppedArray:
         False for weight stationary, and for input stationary with operands exchanged.
     tiles
         In order of `start`; operands float32, or integers.
+    acc
+        Format of the sums; fp32 or int32 where it is not given.
+    pace
+        Clocks between two words of a tile; those of a hop where it is not given.
     """
 
-    def __init__(self, array: Array, lanes: int, output_stationary: bool, tiles: Sequence[Tile]) -> None:
+    def __init__(
+        self,
+        array: Array,
+        lanes: int,
+        output_stationary: bool,
+        tiles: Sequence[Tile],
+        acc: str | None = None,
+        pace: int | None = None,
+    ) -> None:
         self.array, self.lanes, self.output_stationary, self.tiles = array, lanes, output_stationary, tiles
         self.is_float = np.issubdtype(tiles[0].left.dtype, np.floating)
-        self.skew = array.rows + array.cols - 2
-        shift_out = array.rows if output_stationary else 0
-        self.clocks = max(t.start + self._fed(t) - 1 + self.skew + shift_out for t in tiles)
+        self.acc = acc or ("fp32" if self.is_float else "int32")
+        self.hop = array.mac_interval
+        self.pace = self.hop if pace is None else pace
+        self.skew = self.hop * (array.rows + array.cols - 2)
+        shift_out = self.hop * array.rows if output_stationary else 0
+        self.clocks = max(map(self._last_in, tiles)) + self.skew + array.mac_latency - 1 + shift_out
+
+    @property
+    def is_stored_only(self) -> bool:
+        """Whether only the ``stored`` engine runs it: a MAC, or a step of the stream, of several clocks."""
+        return self.pace != 1 or not is_plain(self.array, self.acc)
 
     def _fed(self, tile: Tile) -> int:
         return folds(tile.left.shape[0], self.lanes)
 
+    def _last_in(self, tile: Tile) -> int:
+        """Clock at which the last word of a tile enters the corner PE."""
+        return tile.start + self.pace * (self._fed(tile) - 1)
+
     def run(self, engine: str = "streamed") -> Stepped:
         """Run all tiles with the ``streamed`` or the ``stored`` engine."""
+        assert engine == "stored" or not self.is_stored_only
         if engine == "stored":
             return self._run_stored()
         return self._stream_output_stationary() if self.output_stationary else self._stream_stationary()
@@ -108,11 +134,10 @@ class SteppedArray:
         and the registers of words in passing, each as the kernels describe them.
         """
         registers = self._registers()
-        counts = np.zeros(6, np.int64)
-        yield self._seen(registers)
+        yield registers.state()
         for clock in range(1, self.clocks + 1):
-            self._clock_stored(clock, clock + 1, registers, counts)
-            yield self._seen(registers)
+            self._clock(registers, clock, clock + 1)
+            yield registers.state()
 
     def state_at(self, clock: int) -> dict[str, np.ndarray]:
         """The registers after clock edge `clock`; 0 is reset. See :meth:`states`.
@@ -125,10 +150,9 @@ class SteppedArray:
         if not 0 <= clock <= self.clocks:
             raise SystolicError(f"clock must be 0 (reset) to {self.clocks} (array empty), got {clock}")
         registers = self._registers()
-        counts = np.zeros(6, np.int64)
         for begin in range(1, clock + 1, WINDOW):
-            self._clock_stored(begin, min(begin + WINDOW, clock + 1), registers, counts)
-        return self._seen(registers)
+            self._clock(registers, begin, min(begin + WINDOW, clock + 1))
+        return registers.state()
 
     # Words at the edges.
 
@@ -148,8 +172,8 @@ class SteppedArray:
                 marks[:lanes] |= SWAP
             if tile.last:
                 marks[-lanes:] |= LAST
-            _paste_skewed(words, padded.reshape(fed, lanes, rows), tile.start - begin)
-            _paste_skewed(flags, marks.reshape(fed, lanes, rows), tile.start - begin)
+            self._paste(words, padded.reshape(fed, lanes, rows), tile.start - begin)
+            self._paste(flags, marks.reshape(fed, lanes, rows), tile.start - begin)
         return words, flags
 
     def _top_words(self, begin: int, end: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -159,7 +183,8 @@ class SteppedArray:
         flags, hops = np.zeros(words.shape, np.uint8), np.zeros(words.shape, np.int16)
         columns = np.arange(cols)
         for tile in self.tiles:
-            if not (tile.load_at < end and tile.load_at + self.array.load_cycles + cols > begin):
+            last = tile.load_at + self.hop * (self.array.load_cycles + cols)
+            if not (tile.load_at < end and last > begin):
                 continue
             used_rows, used_cols = tile.top.shape
             padded = np.zeros((rows, cols), words.dtype)
@@ -168,7 +193,7 @@ class SteppedArray:
             marks[:used_rows, :used_cols] |= REAL
             for r in range(rows):
                 at, way = divmod(rows - 1 - r, ways)
-                clocks = tile.load_at + at - begin + columns
+                clocks = tile.load_at - begin + self.hop * (at + columns)
                 inside = (clocks >= 0) & (clocks < end - begin)
                 words[clocks[inside], way, columns[inside]] = padded[r, inside]
                 flags[clocks[inside], way, columns[inside]] = marks[r, inside]
@@ -187,94 +212,57 @@ class SteppedArray:
             marks = np.full((fed * lanes, cols), TOKEN, np.uint8)
             padded[:length, :used] = tile.top
             marks[:length, :used] |= REAL
-            _paste_skewed(words, padded.reshape(fed, lanes, cols), tile.start - begin)
-            _paste_skewed(flags, marks.reshape(fed, lanes, cols), tile.start - begin)
+            self._paste(words, padded.reshape(fed, lanes, cols), tile.start - begin)
+            self._paste(flags, marks.reshape(fed, lanes, cols), tile.start - begin)
         return words, flags
 
     def _release_lines(self, begin: int, end: int) -> np.ndarray:
         """Output stationary: pulses that let go of finished sums, (clocks, cols).
 
-        A column's pulse comes one clock after its bottom PE has finished.
+        A column's pulse comes one hop after its bottom PE has finished.
         """
         cols = self.array.cols
         lines, columns = np.zeros((end - begin, cols), np.uint8), np.arange(cols)
         for tile in self.tiles:
             if tile.last:
-                clocks = tile.start + self._fed(tile) - 1 + self.array.rows - begin + columns
+                finished = self._last_in(tile) + self.array.mac_latency - 1
+                clocks = finished - begin + self.hop * (self.array.rows + columns)
                 inside = (clocks >= 0) & (clocks < end - begin)
                 lines[clocks[inside], columns[inside]] = 1
         return lines
 
     def _entering(self, begin: int, end: int, side: int) -> list[Tile]:
-        return [t for t in self.tiles if t.start < end and t.start + self._fed(t) + side > begin]
+        return [t for t in self.tiles if t.start < end and self._last_in(t) + self.hop * side >= begin]
+
+    def _paste(self, target: np.ndarray, words: np.ndarray, at: int) -> None:
+        """Write words (steps, lanes, places) into `target` from clock `at`, each place one hop later."""
+        for place in range(words.shape[2]):
+            first = at + self.hop * place
+            skipped = max(0, -(first // self.pace))
+            steps = words[skipped:, :, place]
+            into = target[first + self.pace * skipped :: self.pace, :, place]
+            count = min(len(into), len(steps))
+            into[:count] = steps[:count]
 
     # The stored engine.
 
-    def _registers(self) -> dict[str, np.ndarray]:
-        rows, cols, lanes, ways = self.array.rows, self.array.cols, self.lanes, self.array.weight_rows
-        number: Any = np.float32 if self.is_float else np.int64
-        shapes: dict[str, tuple[tuple[int, ...], Any]] = {
-            "act": ((lanes, rows, cols), number),
-            "flags": ((lanes, rows, cols), np.uint8),
-        }
-        if self.output_stationary:
-            shapes |= {
-                "weight": ((lanes, rows, cols), number),
-                "weight_flags": ((lanes, rows, cols), np.uint8),
-                "psum": ((rows, cols), number),
-                "shadow": ((rows, cols), number),
-                "shadow_state": ((rows, cols), np.uint8),
-            }
-        else:
-            shapes |= {
-                "weight": ((rows, cols), number),
-                "weight_real": ((rows, cols), np.uint8),
-                "shadow": ((rows, cols), number),
-                "shadow_real": ((rows, cols), np.uint8),
-                "moving": ((ways, rows, cols), number),
-                "moving_flags": ((ways, rows, cols), np.uint8),
-                "moving_hops": ((ways, rows, cols), np.int16),
-                "psum": ((lanes, rows, cols), number),
-            }
-        return {name: np.zeros(shape, dtype) for name, (shape, dtype) in shapes.items()}
+    def _registers(self) -> Registers:
+        return Registers.of(self.array, self.lanes, self.output_stationary, self.acc)
 
-    def _seen(self, registers: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        state = {name: values.copy() for name, values in registers.items()}
-        state["valid"] = (state.pop("flags") & REAL) != 0
-        return state
-
-    def _clock_stored(
-        self, begin: int, end: int, registers: dict[str, np.ndarray], counts: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _clock(self, registers: Registers, begin: int, end: int) -> tuple[np.ndarray, ...]:
         """Clock begin <= t < end; return what the bottom showed at each clock, and its flags."""
-        number = registers["psum"].dtype
-        acc = np.array([-np.inf, np.inf, 0] if self.is_float else [-(2**31), 2**31 - 1, 2**32], number)
-        left, left_flags = self._left_words(begin, end)
-        left = left.astype(number, copy=False)
-        cols = self.array.cols
+        left = self._left_words(begin, end)
         if self.output_stationary:
-            top, top_flags = self._top_stream(begin, end)
-            bottom, full = np.zeros((end - begin, cols), number), np.zeros((end - begin, cols), np.uint8)
-            output_stationary.step_output_stationary(
-                left, left_flags, top.astype(number, copy=False), top_flags, self._release_lines(begin, end),
-                **registers, bottom=bottom, bottom_full=full, counts=counts, acc=acc,
-            )  # fmt: skip
-            return bottom, full
-        top, top_flags, hops = self._top_words(begin, end)
-        bottom = np.zeros((end - begin, self.lanes, cols), number)
-        bottom_flags = np.zeros(bottom.shape, np.uint8)
-        stationary.step_stationary(
-            left, left_flags, top.astype(number, copy=False), top_flags, hops,
-            **registers, bottom=bottom, bottom_flags=bottom_flags, counts=counts, acc=acc,
-        )  # fmt: skip
-        return bottom, bottom_flags
+            return registers.clock((*left, *self._top_stream(begin, end), self._release_lines(begin, end)))
+        return registers.clock((*left, *self._top_words(begin, end)))
 
     def _run_stored(self) -> Stepped:
-        registers, counts = self._registers(), np.zeros(6, np.int64)
+        registers = self._registers()
         shown = [
-            self._clock_stored(begin, min(begin + WINDOW, self.clocks + 2), registers, counts)
+            self._clock(registers, begin, min(begin + WINDOW, self.clocks + 2))
             for begin in range(1, self.clocks + 2, WINDOW)
         ]
+        counts = registers.counts
         bottom = np.concatenate([words for words, _ in shown])
         flags = np.concatenate([marks for _, marks in shown])
         assert counts[CLOCKS] == self.clocks + 1
@@ -394,10 +382,3 @@ class SteppedArray:
         macs = sum(t.left.shape[0] * t.left.shape[1] * t.top.shape[1] for t in self.tiles)
         return Stepped(self.clocks, macs, None, None, results)
 
-
-def _paste_skewed(target: np.ndarray, words: np.ndarray, at: int) -> None:
-    """Write words (clocks, lanes, places) into `target` from clock `at`, each place one clock later."""
-    for place in range(words.shape[2]):
-        low, high = max(0, at + place), min(len(target), at + place + len(words))
-        if low < high:
-            target[low:high, :, place] = words[low - at - place : high - at - place, :, place]

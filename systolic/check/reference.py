@@ -70,7 +70,7 @@ class Reference:
     lhs_dtype, rhs_dtype
         Formats to which the operands are rounded first.
     acc_dtype, out_dtype
-        Formats of the sums and of the result. Integer sums are int32 and must be equal.
+        Formats of the sums and of the result. Integer sums must be equal, wrapped as their format wraps.
     bound
         Allowed difference of the sums before the result is rounded; None for integers.
     """
@@ -80,7 +80,7 @@ class Reference:
     ) -> None:
         self.exact = DTYPES[acc_dtype].kind == "int"
         self._grids = {"lhs": _GRIDS.get(lhs_dtype), "rhs": _GRIDS.get(rhs_dtype)}
-        self._out = _GRIDS.get(out_dtype)
+        self._acc_bits, self._out = DTYPES[acc_dtype].bits, _GRIDS.get(out_dtype)
         self._bound = bound
         # All numbers of an operand of at most 8 bits are bf16 numbers, and devices multiply bf16 faster.
         narrow = all(DTYPES[d].precision <= 8 and DTYPES[d].bits <= 16 for d in (lhs_dtype, rhs_dtype))
@@ -113,16 +113,19 @@ class Reference:
         import jax.numpy as jnp
 
         want = np.asarray(
-            jnp.matmul(lhs[0], rhs[0], preferred_element_type=jnp.int32, precision="highest"), np.int32
+            jnp.matmul(lhs[0], rhs[0], preferred_element_type=jnp.int32, precision="highest"), np.int64
         )
+        half = 1 << (self._acc_bits - 1)
+        want = (want + half) % (2 * half) - half  # in whatever order they add up, sums wrap to the same
         if np.array_equal(got, want):
             return Worst(0.0, 0.0, 0.0), 0
-        return Worst(np.inf, float(np.abs(got.astype(np.float64) - want).max()), 0.0), 0
+        return Worst(np.inf, float(np.abs(got.astype(np.int64) - want).max()), 0.0), 0
 
     def _compare_within_bound(self, lhs: Any, rhs: Any, got: np.ndarray) -> tuple[Worst, int]:
         import jax.numpy as jnp
 
         assert self._bound is not None
+        got = got.astype(np.float32, copy=False)  # integers may be summed as floats
         multiply = partial(jnp.matmul, preferred_element_type=jnp.float32, precision="highest")
         ref, size = multiply(lhs[0], rhs[0]), multiply(lhs[1], rhs[1])
         bound = self._bound.factor, self._bound.floor, self._out

@@ -17,8 +17,9 @@ Values = dict[str, Any]
 
 _LEAVES = {
     "": ("name", "clock_hz", "cores", "mxus_per_core"),
-    "array": ("rows", "cols", "dataflow", "convention", "weight_rows"),
+    "array": ("rows", "cols", "dataflow", "convention", "weight_rows", "mac_latency", "mac_interval"),
     "array.lanes": LANE_DTYPES,
+    "array.acc": LANE_DTYPES,
     **{f"memory.{level}": ("bytes", "bytes_per_s", "latency_ns", "burst_bytes", "sustained_percent") for level in LEVELS},
     "vector": ("lanes", "alus"),
     "policy": ("activations", "overlap", "prefetch", "fusion", "block_bytes", "block_tiles"),
@@ -26,6 +27,7 @@ _LEAVES = {
 FIELDS = tuple(f"{table}.{leaf}".lstrip(".") for table, leaves in _LEAVES.items() for leaf in leaves)
 """Every field of a TPU-style chip, by path."""
 
+_BY_FORMAT = ("array.lanes", "array.acc")
 _TABLES = {"memory", *_LEAVES} - {""}
 _QUANTITIES: dict[str, Dimension] = {
     "clock_hz": "frequency",
@@ -39,7 +41,6 @@ _MAY_BE_UNLIMITED = ("bytes", "bytes_per_s", "block_bytes", "block_tiles")
 
 # Names that people will try, with the reason why they are refused: a number that changes nothing misleads.
 _NOT_MODELLED = {
-    "array.mac_latency": "array.mac_latency is not modelled: a MAC takes one cycle; remove the field",
     "energy": "energy is not modelled yet; remove the [energy] table",
 }
 
@@ -75,6 +76,8 @@ def read_field(path: str, value: object) -> tuple[str, Any]:
         raise SystolicError(unknown_field(path))
     if leaf in _MAY_BE_UNLIMITED and value == "unlimited":
         return path, None
+    if path.startswith("array.acc."):
+        return path, canonical(value, path)
     return path, parse_quantity(value, _QUANTITIES[leaf], path) if leaf in _QUANTITIES else value
 
 
@@ -95,16 +98,16 @@ def unknown_field(path: str) -> str:
 
 def values_of(chip: TpuChip) -> Values:
     """The flat table of a chip."""
-    lanes = [f"array.lanes.{dtype}" for dtype in chip.array.lanes]
-    others = [f for f in FIELDS if not f.startswith("array.lanes.")]
+    formats = [f"{table}.{d}" for table in _BY_FORMAT for d in getattr(chip.array, table.split(".")[1])]
+    others = [f for f in FIELDS if not f.startswith(_BY_FORMAT)]
     values: Values = {}
-    for path in (*others, *lanes):
+    for path in (*others, *formats):
         table, _, leaf = path.rpartition(".")
         if table.startswith("memory."):
             if (level := table.removeprefix("memory.")) in chip.memory:
                 values[path] = getattr(chip.memory[level], leaf)
-        elif table == "array.lanes":
-            values[path] = chip.array.lanes[leaf]
+        elif table in _BY_FORMAT:
+            values[path] = getattr(chip.array, table.split(".")[1])[leaf]
         else:
             values[path] = getattr(getattr(chip, table) if table else chip, leaf)
     return values
@@ -121,7 +124,11 @@ def chip_of(values: Values, sources: Mapping[str, str], notes: tuple[str, ...]) 
     levels = [level for level in LEVELS if any(f.startswith(f"memory.{level}.") for f in values)]
     return TpuChip(
         **_children(values, ""),
-        array=Array(**_children(values, "array"), lanes=_children(values, "array.lanes")),
+        array=Array(
+            **_children(values, "array"),
+            lanes=_children(values, "array.lanes"),
+            acc=_children(values, "array.acc"),
+        ),
         memory={level: Memory(**_children(values, f"memory.{level}")) for level in levels},
         vector=Vector(**_children(values, "vector")),
         policy=Policy(**_children(values, "policy")),
@@ -161,9 +168,9 @@ def _children(values: Values, table: str) -> dict[str, Any]:
 
 
 def canonical_path(path: str) -> str:
-    """A path with the canonical name of the number format in ``array.lanes.*``."""
+    """A path with the canonical name of the number format in ``array.lanes.*`` and ``array.acc.*``."""
     table, _, leaf = path.rpartition(".")
-    if table != "array.lanes":
+    if table not in _BY_FORMAT:
         return path
     try:
         return f"{table}.{canonical(leaf)}"

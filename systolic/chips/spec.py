@@ -8,7 +8,7 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Literal
 
-from ..dtypes import DTYPES
+from ..dtypes import DTYPES, MULTIPLIED, SUMMED, accumulator_of
 from ..errors import did_you_mean, raise_if_any, shown
 from ..quantity import count_problem, latency_cycles, transfer_cycles, whole_number
 
@@ -22,7 +22,7 @@ ACTIVATIONS = (*ACTIVATION_LEVELS, "small")
 FUSIONS = ("none", "xla", "flash")
 OVERLAPS = ("double", "none")
 PREFETCHES = ("none", "weights")
-LANE_DTYPES = tuple(d for d in DTYPES if d != "int32")  # int32 is summed in, never multiplied
+LANE_DTYPES = MULTIPLIED
 
 
 def _take_whole(spec: object, *fields: str) -> None:
@@ -116,6 +116,14 @@ class Array:
         per cycle.
     weight_rows
         Rows of weights that shift in per cycle.
+    acc
+        For number formats of `lanes`: the format of their sums, where it is not fp32 (floats) or int32
+        (integers). A float sum is formed in fp32, and its register keeps what the format holds.
+    mac_latency
+        Cycles from the operands in a PE's registers to the sum in its register.
+    mac_interval
+        Cycles between two MACs of a PE. Beyond 1 the MAC is not pipelined, and every hop of a word, of
+        weights and of sums on their way out as well, waits for it.
     """
 
     rows: int
@@ -124,27 +132,41 @@ class Array:
     convention: Convention = "overlapped"
     lanes: Mapping[str, int] = field(default_factory=lambda: {"bf16": 1}, hash=False)
     weight_rows: int = 1
+    acc: Mapping[str, str] = field(default_factory=dict, hash=False)
+    mac_latency: int = 1
+    mac_interval: int = 1
 
     def __post_init__(self) -> None:
-        _take_whole(self, "rows", "cols", "weight_rows")
+        _take_whole(self, "rows", "cols", "weight_rows", "mac_latency", "mac_interval")
         if isinstance(self.lanes, Mapping):
             numbers = {d: v if (n := whole_number(v)) is None else n for d, v in self.lanes.items()}
             object.__setattr__(self, "lanes", MappingProxyType(numbers))
+        if isinstance(self.acc, Mapping):
+            object.__setattr__(self, "acc", MappingProxyType(dict(self.acc)))
 
     @property
     def load_cycles(self) -> int:
         """Cycles in which one tile of weights shifts in: ceil(rows / weight_rows)."""
         return -(-self.rows // self.weight_rows)
 
+    def acc_dtype(self, dtype: str) -> str:
+        """Format of the sums of products in format `dtype` (canonical name)."""
+        return self.acc.get(dtype, accumulator_of(dtype))
+
     def problems(self, path: str = "array") -> list[str]:
         """One line for each broken rule."""
         lines = [
             line
-            for name in ("rows", "cols", "weight_rows")
+            for name in ("rows", "cols", "weight_rows", "mac_latency", "mac_interval")
             for line in count_problem(f"{path}.{name}", getattr(self, name))
         ]
         if not lines and self.weight_rows > self.rows:
             lines.append(f"{path}.weight_rows must be <= {path}.rows ({self.rows}), got {self.weight_rows}")
+        if not lines and self.mac_interval > self.mac_latency:
+            lines.append(
+                f"{path}.mac_interval must be <= {path}.mac_latency ({self.mac_latency}), as a MAC that is "
+                f"done is out of the way, got {self.mac_interval}"
+            )
         lines += _choice_problem(f"{path}.dataflow", self.dataflow, DATAFLOWS)
         lines += _choice_problem(f"{path}.convention", self.convention, CONVENTIONS)
         if not isinstance(self.lanes, Mapping) or not self.lanes:
@@ -156,6 +178,18 @@ class Array:
             else:
                 known = did_you_mean(str(dtype), LANE_DTYPES)
                 lines.append(f"{path}.lanes.{dtype} must be a number format that an array multiplies{known}")
+        return lines + self._acc_problems(f"{path}.acc")
+
+    def _acc_problems(self, path: str) -> list[str]:
+        formats: object = self.acc
+        if not isinstance(formats, Mapping):
+            return [f"{path} must give the format of the sums of number formats, got {shown(formats)}"]
+        lines = []
+        for dtype, acc in formats.items():
+            if dtype in self.lanes and dtype in DTYPES:
+                lines += _choice_problem(f"{path}.{dtype}", acc, SUMMED[DTYPES[dtype].kind])
+            else:
+                lines.append(f"{path}.{dtype} must be of a format in array.lanes: {', '.join(self.lanes)}")
         return lines
 
 
@@ -301,7 +335,7 @@ class TpuChip:
 
     def peak_macs_per_s(self, dtype: str) -> int:
         """Peak multiply-adds per second of the whole chip in format `dtype`."""
-        return self.pes * self.array.lanes[dtype] * self.clock_hz
+        return self.pes * self.array.lanes[dtype] * self.clock_hz // self.array.mac_interval
 
 
 Chip = TpuChip

@@ -54,6 +54,18 @@ def run(
         str | None,
         typer.Option(metavar="FORMAT", help="Number format, as bf16. Default: the chip's native one."),
     ] = None,
+    weight_dtype: Annotated[
+        str | None,
+        typer.Option(
+            "--weight-dtype", metavar="FORMAT", help="Format of stored weights, as int4. Default: --dtype."
+        ),
+    ] = None,
+    kv_dtype: Annotated[
+        str | None,
+        typer.Option(
+            "--kv-dtype", metavar="FORMAT", help="Format of the KV cache, as fp8. Default: --dtype."
+        ),
+    ] = None,
     precision: Annotated[
         str | None,
         typer.Option(
@@ -142,6 +154,7 @@ def run(
     model_options |= {"dtype": dtype, "logits": logits, "causal": causal}
     choices: dict[str, Any] = {"mode": mode, "dataflow": dataflow, "tile": pinned, "order": order}
     choices |= {"check": check, "precision": precision, "overrides": changed}
+    choices |= {"weight_dtype": weight_dtype, "kv_dtype": kv_dtype}
 
     from ..engine.simulation import simulate
 

@@ -250,6 +250,7 @@ def _matmul_dict(row: Result) -> dict[str, Any]:
         "n": gemm.n,
         "k": gemm.k,
         "dtype": gemm.dtype,
+        "rhs_dtype": gemm.rhs_dtype,
         "rhs_kind": gemm.rhs_kind,
         "macs": row.macs,
         "array_macs": row.array_macs,

@@ -42,6 +42,8 @@ def simulate(
     tile: tuple[int, int, int] | None = None,
     order: str | None = None,
     precision: str | None = None,
+    weight_dtype: str | None = None,
+    kv_dtype: str | None = None,
     check: str = "off",
     overrides: Mapping[str, object] | None = None,
     progress: Progress | None = None,
@@ -70,6 +72,9 @@ def simulate(
         first, such as ``"mnk"``), instead of the mapper's choice.
     precision
         ``default``, ``high`` or ``highest`` for every matmul, instead of what each of them states.
+    weight_dtype, kv_dtype
+        Number format in which weights, or the KV cache, are kept, instead of the workload's: see
+        :meth:`systolic.workload.Workload.with_storage`.
     check
         Compare the values that the chip computes with ``jnp.matmul``: ``off``, ``sample``, ``full``, or
         ``auto`` (by cost; the notes say which it was).
@@ -95,7 +100,8 @@ def simulate(
         work = as_workload(workload)
     if precision is not None:
         work = replace(work, ops=tuple(_with_precision(op, precision) for op in work.ops))
-    setups = [_setup(work, where, overrides or {}, options) for where in _places(on)]
+    storage = {"weights": weight_dtype, "kv_cache": kv_dtype}
+    setups = [_setup(work, where, overrides or {}, options, storage) for where in _places(on)]
     runs = [_run(setup, check, progress or Silent()) for setup in setups]
     chips = tuple(chip for chip, _, _ in runs)
     return Report(
@@ -183,9 +189,16 @@ def _places(on: Where | Sequence[Where]) -> Sequence[Where]:
     return places
 
 
-def _setup(work: Workload, on: Where, overrides: Mapping[str, object], options: Options) -> Setup:
+def _setup(
+    work: Workload,
+    on: Where,
+    overrides: Mapping[str, object],
+    options: Options,
+    storage: Mapping[str, str | None],
+) -> Setup:
     chip = load_chip(on, overrides)
     formatted = work if work.dtype is not None else work.with_dtype(chip.native_dtype)
+    formatted = formatted.with_storage(**storage)
     return Setup(workload=formatted, on=on, overrides=dict(overrides), options=options)
 
 

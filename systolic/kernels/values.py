@@ -13,6 +13,7 @@ import numpy as np
 
 from .compile import kernel
 from .micro import COLS, ROWS, block
+from .rounding import round_words
 
 
 @kernel
@@ -46,6 +47,36 @@ def chain_sums(a: Any, b: Any, chain: int, out: Any) -> None:
                     else:
                         for c in range(width):
                             out[i0 + r, j0 + c] += tile[r, c]
+
+
+@kernel
+def chain_sums_rounding(a: Any, b: Any, chain: int, dropped: int, out: Any) -> None:
+    """As :func:`chain_sums` where the registers of sums keep fewer bits than fp32.
+
+    Parameters
+    ----------
+    a, b, out
+        (m, k), (k, n) and (m, n), C-contiguous float32.
+    chain
+        Products per chain, > 0.
+    dropped
+        Lowest bits of each sum that its register lacks, 1 to 23: it rounds to nearest, ties to even.
+    """
+    m, depth = a.shape
+    n = b.shape[1]
+    part = np.empty(n, np.float32)
+    words = part.view(np.uint32)
+    for i in range(m):
+        total = out[i]
+        total[:] = 0
+        total_words = total.view(np.uint32)
+        for k0 in range(0, depth, chain):
+            part[:] = 0
+            for k in range(k0, min(depth, k0 + chain)):
+                part += a[i, k] * b[k]
+                round_words(part, words, dropped)
+            total += part
+            round_words(total, total_words, dropped)
 
 
 @kernel

@@ -76,6 +76,9 @@ class Problem:
         Shape of the core's share.
     dataflow, timing, lanes
         How its arrays work; rows of the streamed operand per cycle.
+    passes
+        Products of operand parts that make up a product. Weight and input stationary each array tile runs
+        so often; output stationary each element of k streams so often.
     mxus
         Arrays of the core.
     operands
@@ -106,6 +109,7 @@ class Problem:
     acc_bytes: int | None
     port: Place
     block_tiles: int | None = None
+    passes: int = 1
 
     def size(self, dim: str) -> int:
         """Length of one dimension."""
@@ -183,10 +187,11 @@ def array_work(problem: Problem, split: tuple[int, int], size: Mapping[str, Any]
     col_tiles = -(-col_tiles // across)
     if problem.dataflow == "os":
         row_tiles = -(-row_tiles // along)
-        streamed_rows = size[axes.stream]
+        streamed_rows = problem.passes * size[axes.stream]
     else:
+        row_tiles = problem.passes * row_tiles
         streamed_rows = -(-size[axes.stream] // along)
-    streamed = -(-streamed_rows // problem.lanes)
+    streamed = timing.interval * -(-streamed_rows // problem.lanes)
     port = problem.port.cycles(_fed_bytes(problem, split, streamed_rows))
     return row_tiles * col_tiles, streamed, port
 

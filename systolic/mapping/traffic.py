@@ -154,38 +154,29 @@ def onchip_bytes(
     """Bytes through the on-chip memory and the accumulators for one batch element, by (level, operand, way).
 
     Each array reads its own copy: a streamed row once for each tile that it passes, a stationary tile once
-    for each load. Sums go to the accumulators once per tile of k, and are read back to be added to.
+    for each load, both again for each pass. Sums go to the accumulators once per tile of k and pass, and are
+    read back to be added to. Each amount is packed as a whole.
     """
     axes, timing, ops = AXES[problem.dataflow], problem.timing, problem.operands
-    m, n, k = problem.m, problem.n, problem.k
-    across = _covering(problem.size(axes.cols), tile[axes.cols], timing.cols)
-    down = _covering(problem.size(axes.rows), tile[axes.rows], timing.rows)
+    across = problem.passes * _covering(problem.size(axes.cols), tile[axes.cols], timing.cols)
+    down = problem.passes * _covering(problem.size(axes.rows), tile[axes.rows], timing.rows)
     if problem.dataflow == "os":
-        reads = {"lhs": across * ops["lhs"].packed_bytes(m, k), "rhs": down * ops["rhs"].packed_bytes(k, n)}
-        rounds: Any = 1
+        times, rounds = {"lhs": across, "rhs": down}, 1
     else:
-        loads = _parts(problem.size(axes.stream), tile[axes.stream], split[1])
-        reads = {
-            problem.streaming: across
-            * ops[problem.streaming].packed_bytes(*_shape(problem, problem.streaming)),
-            problem.stationary: loads
-            * ops[problem.stationary].packed_bytes(*_shape(problem, problem.stationary)),
-        }
-        rounds = down
-    sums = ops["psum"].packed_bytes(m, n)
-    out = ops["out"].packed_bytes(m, n)
+        loads = problem.passes * _parts(problem.size(axes.stream), tile[axes.stream], split[1])
+        times, rounds = {problem.streaming: across, problem.stationary: loads}, down
+
+    def size(name: str, rows: str, cols: str, times: Any) -> Any:
+        return ops[name].packed_bytes(times * problem.size(rows), problem.size(cols))
+
+    sums = size("psum", "m", "n", rounds)
     return {
-        ("vmem", "lhs", "read"): reads["lhs"],
-        ("vmem", "rhs", "read"): reads["rhs"],
-        ("vmem", "out", "write"): out,
-        ("acc", "psum", "write"): rounds * sums,
-        ("acc", "psum", "read"): rounds * sums,
+        ("vmem", "lhs", "read"): size("lhs", "m", "k", times["lhs"]),
+        ("vmem", "rhs", "read"): size("rhs", "k", "n", times["rhs"]),
+        ("vmem", "out", "write"): size("out", "m", "n", 1),
+        ("acc", "psum", "write"): sums,
+        ("acc", "psum", "read"): sums,
     }
-
-
-def _shape(problem: Problem, name: str) -> tuple[int, int]:
-    rows, cols = OPERAND_DIMS[name]
-    return problem.size(rows), problem.size(cols)
 
 
 def _covering(length: int, tile: Any, side: int) -> Any:

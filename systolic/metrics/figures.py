@@ -78,8 +78,8 @@ _WORK = group(
             "utilization",
             "0..1",
             "Multiply-adds done, as a part of those that all PEs could have done in the time.",
-            "array_macs / (all PEs of the chip * lanes * cycles). Idle time counts: fill, drain, stalls, "
-            "vector work. null where no time passes.",
+            "array_macs / (all PEs of the chip * lanes * cycles / mac_interval). Idle time counts: fill, "
+            "drain, stalls, vector work. null where no time passes.",
         ),
         (
             "mapped_utilization",
@@ -103,25 +103,28 @@ _CAUSES = group(
             "preload",
             "cycles",
             "The stationary operand shifts in before the first MAC of a run.",
-            "ceil(R / weight_rows) per run (weight, input stationary); on a serial array each tile is a run.",
+            "ceil(R / weight_rows) hops per run (weight, input stationary); on a serial array each tile is a "
+            "run.",
         ),
         (
             "fill",
             "cycles",
             "Operands travel through the array until its far PEs have work.",
-            "Per run: R - 1 (weight, input stationary) or R + C - 2 (output stationary).",
+            "Per run: R - 1 hops (weight, input stationary) or R + C - 2 (output stationary) of mac_interval "
+            "cycles each, and mac_latency - mac_interval cycles for the pipeline of a MAC.",
         ),
         (
             "compute",
             "cycles",
             "Rows of the streamed operand enter the array.",
-            "ceil(streamed length / lanes) per tile; in them edge tiles may leave PEs idle.",
+            "mac_interval * ceil(streamed length / lanes) per tile and pass; in them edge tiles may leave "
+            "PEs idle.",
         ),
         (
             "drain",
             "cycles",
             "The last results leave the array.",
-            "Per run: C - 1 (weight, input stationary) or R (output stationary).",
+            "Per run: C - 1 hops (weight, input stationary) or R (output stationary).",
         ),
         (
             "weight_load",

@@ -12,6 +12,7 @@ _MATMUL = group(
         ("n", "elements", "Columns of the result."),
         ("k", "elements", "Length of the sums."),
         ("dtype", "", "Number format of the lhs as asked."),
+        ("rhs_dtype", "", "Number format of the rhs as it is kept, in memory and on chip."),
         ("rhs_kind", "", "What the rhs is: weight, activation or kv_cache."),
         (
             "min_dram_bytes",

@@ -16,6 +16,7 @@ from systolic.chips import load_chip
 from systolic.chips.spec import CONVENTIONS, DATAFLOWS, Chip
 from systolic.machines import tpu
 from systolic.machines.base import MODES, Options
+from systolic.machines.tpu.formats import formats_of
 from systolic.workload import Gemm, Workload
 from tests.blocks.tiling import chained, run_cycles, up
 
@@ -58,10 +59,8 @@ def assert_values(step: tpu.GemmStep, chip: Chip, rng: np.random.Generator) -> N
     assert stepped.overflows == 0
 
     # The plan of the int8 matmul serves as well: values do not depend on it.
-    step = replace(
-        step, op=replace(step.op, dtype="fp32", rhs_dtype="fp32", acc_dtype="fp32", out_dtype="fp32")
-    )
-    step = replace(step, multiplied="fp32")
+    op = replace(step.op, dtype="fp32", rhs_dtype="fp32", acc_dtype="fp32", out_dtype="fp32")
+    step = replace(step, op=op, formats=formats_of(op, chip))
     a, b = rng.standard_normal((1, m, k), np.float32), rng.standard_normal((1, k, n), np.float32)
     want = chained(a[0], b[0], k if step.dataflow == "os" else 4)
     for mode in ("stepped", "tiled"):

@@ -29,10 +29,15 @@ cols = 16
 dataflow = "os"
 convention = "serial"
 weight_rows = 2
+mac_latency = 4
+mac_interval = 3
 
 [array.lanes]
 int8 = 2
 bfloat16 = 1
+
+[array.acc]
+bfloat16 = "fp22"
 
 [memory.dram]
 bytes = "16 GiB"
@@ -104,8 +109,11 @@ def test_every_field_of_a_file_arrives() -> None:
         "array.dataflow": "os",
         "array.convention": "serial",
         "array.weight_rows": 2,
+        "array.mac_latency": 4,
+        "array.mac_interval": 3,
         "array.lanes.int8": 2,
         "array.lanes.bf16": 1,
+        "array.acc.bf16": "fp22",
         "memory.dram.bytes": 16 * 2**30,
         "memory.dram.bytes_per_s": 819 * 10**9,
         "memory.dram.latency_ns": 400,
@@ -228,9 +236,9 @@ def test_all_mistakes_of_a_file_at_once_one_line_each() -> None:
         ("rows = 8", "rows = 1", "array.weight_rows must be <= array.rows (1), got 2"),
         ("rows = 8", "rows = 9223372036854775808", "array.rows must be < 2**63, got a number of 64 bits"),
         (
-            "rows = 8",
-            "mac_latency = 3\nrows = 8",
-            "array.mac_latency is not modelled: a MAC takes one cycle; ",
+            "mac_latency = 4",
+            "mac_latency = 2",
+            "array.mac_interval must be <= array.mac_latency (2), as a MAC that is done",
         ),
         (
             "[policy]",

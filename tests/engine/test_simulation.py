@@ -150,7 +150,7 @@ def test_each_turned_knob_has_its_own_note() -> None:
 
 def test_a_knob_without_which_nothing_runs_is_said_so() -> None:
     (chip,) = simulate(
-        Gemm(m=8, n=8, k=8, dtype="fp16"), on="teaching-4x4", overrides={"array.lanes.fp16": 1}
+        Gemm(m=8, n=8, k=8, dtype="fp16"), on="tpu-v4", overrides={"array.lanes.fp16": 1}
     ).chips
     (note,) = (note for note in chip.notes if note.startswith("array.lanes.fp16"))
     assert "nothing to compare with, as without it" in note

@@ -15,13 +15,18 @@ from ...mapping.schedule import Block, block_at, indices
 
 @dataclass(frozen=True, kw_only=True)
 class Piece:
-    """One array tile of a block: which parts of the matmul it takes."""
+    """One array tile of a block: which parts of the matmul it takes.
+
+    `number` is its pass, where a tile runs several times. Output stationary, the passes of an element of k
+    stream one after the other instead: `stream` then counts them all.
+    """
 
     rows: tuple[int, int]
     cols: tuple[int, int]
     stream: tuple[int, int]
     first: bool
     last: bool
+    number: int = 0
 
 
 @dataclass
@@ -58,7 +63,10 @@ def block_pieces(problem: Problem, plan: Plan, block: Block, origin: dict[str, i
     cols = [(low[axes.cols] + a, low[axes.cols] + b) for a, b in pieces(block.size[axes.cols], timing.cols)]
     rows = [(low[axes.rows] + a, low[axes.rows] + b) for a, b in pieces(block.size[axes.rows], timing.rows)]
     streams = [(low[axes.stream], low[axes.stream] + block.size[axes.stream])]
+    runs = problem.passes
     if problem.dataflow == "os":
+        runs = 1
+        streams = [(problem.passes * begin, problem.passes * end) for begin, end in streams]
         row_groups = _dealt(rows, along)
     else:
         share = folds(block.size[axes.stream], along)
@@ -74,9 +82,10 @@ def block_pieces(problem: Problem, plan: Plan, block: Block, origin: dict[str, i
             stream = streams[0] if problem.dataflow == "os" else streams[b] if b < len(streams) else None
             arrays.append(
                 [
-                    Piece(rows=r, cols=c, stream=stream, first=low["k"] == 0, last=ends_k)
+                    Piece(rows=r, cols=c, stream=stream, first=low["k"] == 0, last=ends_k, number=number)
                     for c in col_group
                     for r in group
+                    for number in range(runs)
                     if stream is not None
                 ]
             )
@@ -213,7 +222,7 @@ class Core:
             return
         number, piece = feeder.pieces[feeder.done]
         timing, problem = self.problem.timing, self.problem
-        streamed = folds(piece.stream[1] - piece.stream[0], problem.lanes)
+        streamed = timing.interval * folds(piece.stream[1] - piece.stream[0], problem.lanes)
         rest = (problem.streaming, "psum")
         if timing.serial:
             ready = elapsed >= feeder.clear and self._here(number, (problem.stationary, *rest), elapsed)

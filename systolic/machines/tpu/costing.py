@@ -80,7 +80,7 @@ def gemm_result(
     """The row of one occurrence of a matmul."""
     op, mapped = step.op, step.mapped
     slots, held, busy = _slots(mapped.split, mapped.plan)
-    pe_cycles = chip.pes * chip.array.lanes[step.multiplied] * cycles
+    pe_cycles = chip.pes * chip.array.lanes[step.multiplied] * cycles // chip.array.mac_interval
     arrays = chip.cores * chip.mxus_per_core
     return Result(
         op=op,
@@ -140,7 +140,10 @@ def _traffic(way: str, amount: int) -> Traffic:
 
 
 def _array_macs(split: CoreSplit) -> int:
-    return sum(s.cores * s.problem.batch * s.problem.m * s.problem.n * s.problem.k for s in split.shares)
+    return sum(
+        s.cores * s.problem.passes * s.problem.batch * s.problem.m * s.problem.n * s.problem.k
+        for s in split.shares
+    )
 
 
 def _slots(split: CoreSplit, plan: Plan) -> tuple[int, int, int]:
@@ -157,7 +160,7 @@ def _slots(split: CoreSplit, plan: Plan) -> tuple[int, int, int]:
             c * folds(s, timing.cols) for c, s in sides(length[axes.cols], plan.tile[axes.cols]) if c
         )
         streamed = _streamed_slots(problem, plan)
-        times = share.cores * problem.batch
+        times = share.cores * problem.batch * (1 if problem.dataflow == "os" else problem.passes)
         slots += times * row_tiles * col_tiles * timing.rows * timing.cols * streamed
         held += times * length[axes.rows] * length[axes.cols] * streamed
         busy += share.cores * _busy_arrays(problem, plan)
@@ -168,7 +171,8 @@ def _streamed_slots(problem: Problem, plan: Plan) -> int:
     """Lane slots along the streamed dimension: its pieces, each rounded up to whole cycles of all lanes."""
     stream = AXES[problem.dataflow].stream
     total = 0
-    for count, part in sides(problem.size(stream), plan.tile[stream]):
+    for count, length in sides(problem.size(stream), plan.tile[stream]):
+        part = length * (problem.passes if problem.dataflow == "os" else 1)
         share = part if problem.dataflow == "os" else folds(part, plan.split[1])
         rest = part
         while rest > 0 and count:

@@ -15,6 +15,7 @@ from ...mapping.space import Pins
 from ...quantity import format_bytes
 from ...workload import Gemm, Op, VectorOp, Workload
 from ..base import Mode, Options, Precision
+from .formats import Formats, formats_of
 from .fusing import fuse
 from .placement import UNLIMITED, block_room, operand_levels, vector_level
 
@@ -29,8 +30,8 @@ class GemmStep:
         The matmul.
     dataflow, mode
         What stays in the PE; which engine times it.
-    multiplied
-        Format in which operands enter the multipliers.
+    formats
+        How the numbers go through the array.
     mapped
         Split, blocks and loop order.
     notes
@@ -40,9 +41,14 @@ class GemmStep:
     op: Gemm
     dataflow: str
     mode: Mode
-    multiplied: str
+    formats: Formats
     mapped: Mapped
     notes: tuple[str, ...] = ()
+
+    @property
+    def multiplied(self) -> str:
+        """Format in which operands enter the multipliers."""
+        return self.formats.multiplied
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,21 +74,11 @@ def lower(workload: Workload, chip: TpuChip, options: Options) -> tuple[Step, ..
 
 def precision(step: GemmStep, chip: TpuChip) -> Precision:
     """Effective precision of a matmul step."""
-    op = step.op
-    chain = op.k if step.dataflow == "os" else min(op.k, chip.array.rows)
-    chains = -(-op.k // chain)
-    exact = dtypes.DTYPES[step.multiplied].precision * 2 <= dtypes.DTYPES[str(op.acc_dtype)].precision
-    note = (
-        "" if step.multiplied == op.dtype else f"{op.dtype} operands rounded to {step.multiplied}, one pass"
-    )
-    return Precision(
-        lhs_dtype=step.multiplied,
-        rhs_dtype=step.multiplied,
-        acc_dtype=str(op.acc_dtype),
-        out_dtype=str(op.out_dtype),
-        roundings=chain + chains + (0 if exact else 1),
-        note=note,
-    )
+    k, passes = step.op.k, step.formats.passes
+    if step.dataflow == "os":
+        return step.formats.precision(passes * k + 1)
+    chain = min(k, chip.array.rows)
+    return step.formats.precision(chain + passes * folds(k, chain))
 
 
 def tile_edges(step: GemmStep, chip: TpuChip) -> tuple[int, ...]:
@@ -112,54 +108,25 @@ class _Lowering:
     def step(self, op: Op) -> Step:
         if isinstance(op, VectorOp):
             return VectorStep(op=op, level=vector_level(op, self.chip))
-        multiplied = self._multiplied(op)
+        formats = formats_of(op, self.chip)
         shape = replace(op, name="", origin="", count=1, layers=1, masked_macs=0, tied_to="")
         if shape not in self._found:
-            self._found[shape] = self._map(shape, multiplied)
+            self._found[shape] = self._map(shape, formats)
         return GemmStep(
             op=op,
             dataflow=self.dataflow,
             mode=self.options.mode,
-            multiplied=multiplied,
+            formats=formats,
             mapped=self._found[shape],
         )
 
-    def _multiplied(self, op: Gemm) -> str:
-        """The format in which the operands of `op` enter the multipliers."""
-        lanes, name = self.chip.array.lanes, op.name or f"{op.m},{op.n},{op.k}"
-        known = f"{self.chip.name} multiplies {', '.join(lanes)}"
-        if op.rhs_dtype != op.dtype:
-            raise SystolicError(
-                f"{name}: rhs_dtype {op.rhs_dtype} beside {op.dtype} is not modelled; use one format for both"
-            )
-        if op.precision != "default":
-            raise SystolicError(
-                f"{name}: precision {op.precision!r} is not modelled on a TPU yet; use 'default'"
-            )
-        multiplied = "bf16" if op.dtype == "fp32" and "fp32" not in lanes and "bf16" in lanes else op.dtype
-        if multiplied not in lanes:
-            raise SystolicError(f"{name}: dtype {op.dtype} must be one that the chip multiplies; {known}")
-        if op.acc_dtype != dtypes.accumulator_of(op.dtype):
-            raise SystolicError(
-                f"{name}: acc_dtype must be {dtypes.accumulator_of(op.dtype)} on {self.chip.name}, "
-                f"got {op.acc_dtype}"
-            )
-        if dtypes.DTYPES[str(op.out_dtype)].kind != dtypes.DTYPES[op.dtype].kind or op.out_dtype in (
-            "int8",
-            "int4",
-        ):
-            raise SystolicError(
-                f"{name}: out_dtype {op.out_dtype} of a {op.dtype} matmul is not modelled; use {op.acc_dtype}"
-            )
-        return multiplied
-
-    def _map(self, op: Gemm, multiplied: str) -> Mapped:
+    def _map(self, op: Gemm, formats: Formats) -> Mapped:
         pins = Pins(
             tile=None if self.options.tile is None else dict(zip(DIMS, self.options.tile, strict=True)),
             order=self.options.order,
         )
         self._refuse_other_sums(op)
-        mapped = search(self._core_splits(op, multiplied), pins)
+        mapped = search(self._core_splits(op, formats), pins)
         if mapped is None:
             raise SystolicError(self._why_no_plan(op))
         return mapped
@@ -204,14 +171,14 @@ class _Lowering:
         limit = self.chip.policy.block_tiles
         return "" if limit is None else f", with at most {limit} tile(s) of weights (policy.block_tiles)"
 
-    def _core_splits(self, op: Gemm, multiplied: str) -> list[CoreSplit]:
+    def _core_splits(self, op: Gemm, formats: Formats) -> list[CoreSplit]:
         whole = {"m": op.m, "n": op.n, "k": op.k, "batch": op.batch}
-        splits = [self._split(op, multiplied, "", [(whole, 1)])]
+        splits = [self._split(op, formats, "", [(whole, 1)])]
         if self.chip.cores > 1:
             for dim in ("batch", "m", "n"):
                 parts = self._parts(whole, dim)
                 if len(parts) > 1 or parts[0][1] > 1:
-                    splits.append(self._split(op, multiplied, dim, parts))
+                    splits.append(self._split(op, formats, dim, parts))
         return splits
 
     def _parts(self, whole: dict[str, int], dim: str) -> list[tuple[dict[str, int], int]]:
@@ -226,13 +193,13 @@ class _Lowering:
         return {axes.rows: array.rows, axes.cols: array.cols}.get(dim, 1)
 
     def _split(
-        self, op: Gemm, multiplied: str, dim: str, parts: Sequence[tuple[dict[str, int], int]]
+        self, op: Gemm, formats: Formats, dim: str, parts: Sequence[tuple[dict[str, int], int]]
     ) -> CoreSplit:
         sharers = sum(count for _, count in parts)
-        shares = tuple(Share(self._problem(op, multiplied, shape, sharers), count) for shape, count in parts)
+        shares = tuple(Share(self._problem(op, formats, shape, sharers), count) for shape, count in parts)
         return CoreSplit(dim=dim, shares=shares)
 
-    def _problem(self, op: Gemm, multiplied: str, shape: dict[str, int], sharers: int) -> Problem:
+    def _problem(self, op: Gemm, formats: Formats, shape: dict[str, int], sharers: int) -> Problem:
         chip = self.chip
         levels = operand_levels(op, chip)
         vmem = chip.memory["vmem"]
@@ -240,7 +207,8 @@ class _Lowering:
             **shape,
             dataflow=self.dataflow,
             timing=Timing.of(chip.array, self.dataflow),
-            lanes=chip.array.lanes[multiplied],
+            lanes=chip.array.lanes[formats.multiplied],
+            passes=formats.passes,
             mxus=chip.mxus_per_core,
             operands={
                 name: Operand(
@@ -252,7 +220,7 @@ class _Lowering:
                     ("lhs", op.dtype, op.layout[0] == "t"),
                     ("rhs", str(op.rhs_dtype), op.layout[1] == "t"),
                     ("out", str(op.out_dtype), False),
-                    ("psum", str(op.acc_dtype), False),
+                    ("psum", formats.acc, False),
                 )
             },
             buffers=1 if chip.policy.overlap == "none" else 2,

@@ -7,14 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from ...blocks.array import AXES, Timing, pieces
+from ...blocks.array import AXES, Timing, folds, pieces
 from ...blocks.stepping import SteppedArray, Tile
 from ...chips.spec import TpuChip
 from ...mapping.plan import Problem, Share
 from ...numerics.inputs import seeded_inputs
-from ...numerics.rounding import round_to
+from ...numerics.parts import PRODUCTS, interleave
+from ...numerics.rounding import integer_range, round_to
 from ...result import Bytes, Result, Traffic, add_bytes
 from ...workload import Gemm
+from .arithmetic import entering_parts
 from .clocked import Core, Piece
 from .costing import gemm_result
 from .lowering import GemmStep
@@ -57,62 +59,84 @@ def stepped_cost(step: GemmStep, chip: TpuChip, ahead: int = 0, record: list[Any
     )
 
 
-def step_matmul(step: GemmStep, chip: TpuChip, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, int]:
+def step_matmul(
+    step: GemmStep, chip: TpuChip, a: Sequence[np.ndarray], b: Sequence[np.ndarray]
+) -> tuple[np.ndarray, int]:
     """Values of a (m, k) @ b (k, n) out of one stepped array, and sums that wrapped; memory aside.
 
-    Float operands are rounded already; integers are int64.
+    Both operands in parts, as :func:`systolic.machines.tpu.arithmetic.entering_parts` gives them.
     """
     timing = Timing.of(chip.array, step.dataflow)
     lanes = chip.array.lanes[step.multiplied]
-    work = _all_pieces(step.dataflow, chip, a.shape[0], b.shape[1], a.shape[1])
+    words = _Words(step, a, b)
+    work = _all_pieces(step, chip, a[0].shape[0], b[0].shape[1], a[0].shape[1])
     tiles: list[Tile] = []
     start = -1
     end = 0
     for piece in work:
-        streamed = -(-(piece.stream[1] - piece.stream[0]) // lanes)
+        streamed = timing.interval * folds(piece.stream[1] - piece.stream[0], lanes)
         load = end if timing.serial else max(start, 0)
         alone = timing.serial or start < 0
         start = load + timing.load if alone else end + timing.gap(end - start, streamed)
         end = load + timing.tile(streamed) if timing.serial else start + streamed
-        tiles.append(_tile(step.dataflow, piece, a, b, load + 1, start + 1))
-    array = SteppedArray(chip.array, lanes, step.dataflow == "os", tiles)
+        tiles.append(words.tile(piece, load + 1, start + 1))
+    array = SteppedArray(chip.array, lanes, step.dataflow == "os", tiles, step.formats.acc)
     seen = array.run(_engine(array))
-    out = np.zeros((a.shape[0], b.shape[1]), np.float32 if array.is_float else np.int64)
-    wraps = _accumulate(out, step.dataflow, work, seen.results)
+    out = np.zeros((a[0].shape[0], b[0].shape[1]), np.float32 if array.is_float else np.int64)
+    wraps = _accumulate(out, step, work, seen.results)
     return out, wraps + (seen.wraps or 0)
 
 
-def _all_pieces(dataflow: str, chip: TpuChip, m: int, n: int, k: int) -> list[Piece]:
-    axes, size = AXES[dataflow], {"m": m, "n": n, "k": k}
+def _all_pieces(step: GemmStep, chip: TpuChip, m: int, n: int, k: int) -> list[Piece]:
+    axes, size = AXES[step.dataflow], {"m": m, "n": n, "k": k}
+    passes = step.formats.passes
+    runs, repeated = (1, passes) if step.dataflow == "os" else (passes, 1)
+    stream = (0, repeated * size[axes.stream])
     return [
-        Piece(rows=rows, cols=cols, stream=(0, size[axes.stream]), first=True, last=True)
+        Piece(rows=rows, cols=cols, stream=stream, first=True, last=True, number=number)
         for cols in pieces(size[axes.cols], chip.array.cols)
         for rows in pieces(size[axes.rows], chip.array.rows)
+        for number in range(runs)
     ]
 
 
-def _tile(dataflow: str, piece: Piece, a: np.ndarray, b: np.ndarray, load_at: int, start: int) -> Tile:
-    """The words of a piece of a (m, k) @ b (k, n)."""
-    rows, cols, stream = (slice(*part) for part in (piece.rows, piece.cols, piece.stream))
-    if dataflow == "ws":
-        left, top = a[stream, rows], b[rows, cols]
-    elif dataflow == "is":
-        left, top = b[rows, stream].T, a[cols, rows].T
-    else:
-        left, top = a[rows, stream].T, b[stream, cols]
-    return Tile(
-        start=start,
-        load_at=load_at,
-        left=np.ascontiguousarray(left),
-        top=np.ascontiguousarray(top),
-        first=piece.first or dataflow != "os",
-        last=piece.last or dataflow != "os",
-    )
+class _Words:
+    """The words of a matmul's pieces, out of operands a (m, k) and b (k, n) in parts, largest first."""
+
+    def __init__(self, step: GemmStep, a: Sequence[np.ndarray], b: Sequence[np.ndarray]) -> None:
+        self.dataflow = step.dataflow
+        self.pairs = PRODUCTS[step.formats.passes]
+        self.a, self.b = list(a), list(b)
+        if step.dataflow == "os":
+            self.a = [interleave(self.a, [i for i, _ in self.pairs], 1, 1)]
+            self.b = [interleave(self.b, [j for _, j in self.pairs], 0, 1)]
+            self.pairs = ((0, 0),)
+
+    def tile(self, piece: Piece, load_at: int, start: int) -> Tile:
+        """The words of a piece, and when they enter."""
+        rows, cols, stream = (slice(*part) for part in (piece.rows, piece.cols, piece.stream))
+        i, j = self.pairs[piece.number]
+        a, b = self.a[i], self.b[j]
+        if self.dataflow == "ws":
+            left, top = a[stream, rows], b[rows, cols]
+        elif self.dataflow == "is":
+            left, top = b[rows, stream].T, a[cols, rows].T
+        else:
+            left, top = a[rows, stream].T, b[stream, cols]
+        return Tile(
+            start=start,
+            load_at=load_at,
+            left=np.ascontiguousarray(left),
+            top=np.ascontiguousarray(top),
+            first=piece.first or self.dataflow != "os",
+            last=piece.last or self.dataflow != "os",
+        )
 
 
-def _accumulate(out: np.ndarray, dataflow: str, work: Sequence[Piece], results: Sequence[np.ndarray]) -> int:
+def _accumulate(out: np.ndarray, step: GemmStep, work: Sequence[Piece], results: Sequence[np.ndarray]) -> int:
     """Add the arrays' sums, in the order in which they left, into `out` (m, n); return wraps."""
     wraps = 0
+    dataflow, acc = step.dataflow, step.formats.acc
     ended = [p for p in work if dataflow != "os" or p.last]
     for piece, block in zip(ended, results, strict=True):
         cols, stream = slice(*piece.cols), slice(*piece.stream)
@@ -122,42 +146,46 @@ def _accumulate(out: np.ndarray, dataflow: str, work: Sequence[Piece], results: 
         place = out[stream, cols] if dataflow == "ws" else out[cols, stream]
         place += block if dataflow == "ws" else block.T
         if out.dtype == np.int64:
-            over = (place < -(2**31)) | (place >= 2**31)
+            low, high = integer_range(acc)
+            over = (place < low) | (place > high)
             wraps += int(over.sum())
-            place[over] = (place[over] + 2**31) % 2**32 - 2**31
+            place[over] = (place[over] - low) % (high - low + 1) + low
+        else:
+            place[:] = round_to(place, acc)
     return wraps
 
 
 def _engine(array: SteppedArray) -> str:
     pe_clocks = array.clocks * array.array.rows * array.array.cols
     integers_may_wrap = not array.is_float
-    return "stored" if integers_may_wrap or pe_clocks <= STORED_PE_CLOCKS else "streamed"
+    only_stored = integers_may_wrap or array.is_stored_only
+    return "stored" if only_stored or pe_clocks <= STORED_PE_CLOCKS else "streamed"
 
 
 def _arrays(step: GemmStep, chip: TpuChip, core: Core) -> dict[int, SteppedArray]:
     """The core's arrays with the words that its feeders gave them: number of the array -> array."""
     problem = core.problem
-    lhs, rhs = _operands(step, problem)
+    a, b = _operands(step, problem)
+    words = [_Words(step, [part[i] for part in a], [part[i] for part in b]) for i in range(problem.batch)]
     arrays = {}
     for number, feeder in enumerate(core.feeders):
         if not feeder.pieces:
             continue
         tiles = [
-            _tile(step.dataflow, piece, lhs[core.batch_of[block]], rhs[core.batch_of[block]], load, start)
+            words[core.batch_of[block]].tile(piece, load, start)
             for (block, piece), (load, start) in zip(feeder.pieces, feeder.placed, strict=True)
         ]
-        arrays[number] = SteppedArray(chip.array, problem.lanes, step.dataflow == "os", tiles)
+        output_stationary = step.dataflow == "os"
+        arrays[number] = SteppedArray(chip.array, problem.lanes, output_stationary, tiles, step.formats.acc)
     return arrays
 
 
-def _operands(step: GemmStep, problem: Problem) -> tuple[np.ndarray, np.ndarray]:
-    """Seeded operands of one share, as they enter the multipliers: (batch, m, k) and (batch, k, n)."""
+def _operands(step: GemmStep, problem: Problem) -> tuple[list[np.ndarray], ...]:
+    """Seeded operands of one share, in parts as they enter the multipliers: (batch, m, k), (batch, k, n)."""
     shape: dict[str, Any] = {d: problem.size(d) for d in ("m", "n", "k", "batch")}
-    gemm = Gemm(**shape, dtype=step.multiplied)
-    lhs, rhs = seeded_inputs(gemm)
-    if lhs.dtype == np.float32:
-        return round_to(lhs, step.multiplied), round_to(rhs, step.multiplied)
-    return lhs.astype(np.int64), rhs.astype(np.int64)
+    return entering_parts(
+        step, *seeded_inputs(Gemm(**shape, dtype=step.op.dtype, rhs_dtype=step.op.rhs_dtype))
+    )
 
 
 def _observe(arrays: dict[int, SteppedArray]) -> list[int]:
@@ -213,17 +241,18 @@ def _onchip(core: Core, share: Share) -> Bytes:
             elements[problem.streaming] += left
             elements[problem.stationary] += top
             elements["sums"] += sums
-    results = problem.batch * problem.m * problem.n
+    each = {name: count // problem.batch for name, count in elements.items()}
+    results = problem.m * problem.n
     bits = {name: operand.bits for name, operand in problem.operands.items()}
 
     def size(count: int, name: str) -> int:
-        return share.cores * (count * bits[name] // 8)
+        return share.cores * problem.batch * ((count * bits[name] + 7) // 8)
 
     return {
         "vmem": {
-            "lhs": Traffic(read=size(elements["lhs"], "lhs")),
-            "rhs": Traffic(read=size(elements["rhs"], "rhs")),
+            "lhs": Traffic(read=size(each["lhs"], "lhs")),
+            "rhs": Traffic(read=size(each["rhs"], "rhs")),
             "out": Traffic(write=size(results, "out")),
         },
-        "acc": {"psum": Traffic(size(elements["sums"], "psum"), size(elements["sums"], "psum"))},
+        "acc": {"psum": Traffic(size(each["sums"], "psum"), size(each["sums"], "psum"))},
     }
