@@ -12,8 +12,9 @@ independent of how many blocks it has, and still exact.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import NamedTuple
 
 from .array import Timing
@@ -150,6 +151,22 @@ def run_nest(
     loops = [_classes(c) if skip_ahead else [(i, 1) for i in range(c)] for c in loop_counts]
     run = _Run(loops, stage_at, timing, buffers, limit, [0] * 8)
     return _close(_sweep(State(), (), run), run)
+
+
+def states(
+    loop_counts: Sequence[int],
+    stage_at: Callable[[tuple[int, ...]], Stage],
+    timing: Timing,
+    *,
+    buffers: int = 2,
+) -> Iterator[State]:
+    """Where the schedule stands before each block, in the order in which they run, and after the last one."""
+    run = _Run([], stage_at, timing, buffers, None, [0] * 8)
+    state = State()
+    for index in product(*map(range, loop_counts)):
+        yield state
+        state = _advance(state, stage_at(index), run)
+    yield state
 
 
 def _classes(count: int) -> list[tuple[int, int]]:

@@ -15,12 +15,15 @@ from .spec import LANE_DTYPES, LEVELS, Array, Memory, Policy, TpuChip, Vector
 Values = dict[str, Any]
 """Field path -> value as the spec holds it. The order of ``array.lanes.*`` is the order of the formats."""
 
+_MEMORY = ("bytes", "bytes_per_s", "latency_ns", "burst_bytes", "sustained_percent")
+_DRAM = ("model", "part", "channels")
 _LEAVES = {
     "": ("name", "clock_hz", "cores", "mxus_per_core"),
     "array": ("rows", "cols", "dataflow", "convention", "weight_rows", "mac_latency", "mac_interval"),
     "array.lanes": LANE_DTYPES,
     "array.acc": LANE_DTYPES,
-    **{f"memory.{level}": ("bytes", "bytes_per_s", "latency_ns", "burst_bytes", "sustained_percent") for level in LEVELS},
+    **{f"memory.{level}": _MEMORY for level in LEVELS},
+    "memory.dram": (*_MEMORY, *_DRAM),
     "vector": ("lanes", "alus"),
     "policy": ("activations", "overlap", "prefetch", "fusion", "block_bytes", "block_tiles"),
 }
@@ -104,7 +107,9 @@ def values_of(chip: TpuChip) -> Values:
     for path in (*others, *formats):
         table, _, leaf = path.rpartition(".")
         if table.startswith("memory."):
-            if (level := table.removeprefix("memory.")) in chip.memory:
+            if (level := table.removeprefix("memory.")) not in chip.memory:
+                continue
+            if leaf not in _DRAM or chip.memory[level].part is not None:
                 values[path] = getattr(chip.memory[level], leaf)
         elif table in _BY_FORMAT:
             values[path] = getattr(chip.array, table.split(".")[1])[leaf]

@@ -9,8 +9,9 @@ from types import MappingProxyType
 from typing import Literal
 
 from ..dtypes import DTYPES, MULTIPLIED, SUMMED, accumulator_of
-from ..errors import did_you_mean, raise_if_any, shown
-from ..quantity import count_problem, latency_cycles, transfer_cycles, whole_number
+from ..errors import SystolicError, did_you_mean, raise_if_any, shown
+from ..quantity import count_problem, format_rate, latency_cycles, transfer_cycles, whole_number
+from .dram import dram_parts, load_dram_part
 
 Dataflow = Literal["ws", "os", "is"]
 DATAFLOWS = ("ws", "os", "is")
@@ -22,6 +23,7 @@ ACTIVATIONS = (*ACTIVATION_LEVELS, "small")
 FUSIONS = ("none", "xla", "flash")
 OVERLAPS = ("double", "none")
 PREFETCHES = ("none", "weights")
+MEMORY_MODELS = ("bandwidth", "timing")
 LANE_DTYPES = MULTIPLIED
 
 
@@ -56,6 +58,13 @@ class Memory:
     sustained_percent
         Share of `bytes_per_s` that long streams reach (refresh, turn-around, bank conflicts take the
         rest), whole percent. Transfers take their time at the sustained rate.
+    model
+        ``bandwidth``, or ``timing``: the DRAM is stepped on the accesses of each block (see
+        :mod:`systolic.blocks.dram_port`); what refresh, turn-around and conflicts take then follows
+        from `part` and not from `sustained_percent`, and `bytes_per_s` is an upper limit. ``dram`` only.
+    part, channels
+        Part of :mod:`systolic.chips.dram` that the DRAM is made of, and how many of its channels the chip
+        has; None where not known.
     """
 
     bytes: int | None = None
@@ -63,9 +72,14 @@ class Memory:
     latency_ns: int = 0
     burst_bytes: int = 1
     sustained_percent: int = 100
+    model: Literal["bandwidth", "timing"] = "bandwidth"
+    part: str | None = None
+    channels: int | None = None
 
     def __post_init__(self) -> None:
-        _take_whole(self, "bytes", "bytes_per_s", "latency_ns", "burst_bytes", "sustained_percent")
+        _take_whole(
+            self, "bytes", "bytes_per_s", "latency_ns", "burst_bytes", "sustained_percent", "channels"
+        )
 
     def problems(self, path: str) -> list[str]:
         """One line for each broken rule; `path` names the level."""
@@ -78,20 +92,48 @@ class Memory:
         share = count_problem(f"{path}.sustained_percent", self.sustained_percent)
         if not share and self.sustained_percent > 100:
             share = [f"{path}.sustained_percent must be <= 100, got {shown(self.sustained_percent)}"]
-        return lines + share
+        return lines + share + self._part_problems(path)
+
+    def _part_problems(self, path: str) -> list[str]:
+        lines = _choice_problem(f"{path}.model", self.model, MEMORY_MODELS)
+        if path != "memory.dram":
+            given = {"model": self.model != "bandwidth", "part": self.part, "channels": self.channels}
+            return lines + [
+                f"{path}.{name} must be left out: only memory.dram is DRAM" for name in given if given[name]
+            ]
+        if self.channels is not None:
+            lines += count_problem(f"{path}.channels", self.channels)
+        if self.part is not None:
+            try:
+                part = load_dram_part(self.part)
+            except SystolicError as error:
+                return lines + [f"{path}.part: {line}" for line in error.problems]
+            if self.model == "timing" and self.channels is None:
+                lines.append(
+                    f"{path}.channels must be given for model 'timing'; one of {self.part} has "
+                    f"{format_rate(part.channel_bytes_per_s)}"
+                )
+        elif self.model == "timing":
+            known = ", ".join(dram_parts())
+            lines.append(f"{path}.part must be given for model 'timing'; known: {known}, or a .toml file")
+        return lines
 
     def cycles_per_byte(self, clock_hz: int, sharers: int = 1) -> Fraction:
         """Cycles of the named clock per byte at the sustained rate, for one of `sharers` with equal parts."""
         if self.bytes_per_s is None:
             return Fraction(0)
-        return Fraction(clock_hz * sharers * 100, self.bytes_per_s * self.sustained_percent)
+        return Fraction(clock_hz * sharers * 100, self.bytes_per_s * self._percent)
 
     def transfer_cycles(self, num_bytes: int, clock_hz: int, sharers: int = 1) -> int:
         """Cycles to move `num_bytes`, rounded up; see :meth:`cycles_per_byte`."""
         if self.bytes_per_s is None:
             return 0
-        sustained = self.bytes_per_s * self.sustained_percent
+        sustained = self.bytes_per_s * self._percent
         return transfer_cycles(num_bytes * sharers * 100, sustained, clock_hz)
+
+    @property
+    def _percent(self) -> int:
+        return 100 if self.model == "timing" else self.sustained_percent
 
     def latency_cycles(self, clock_hz: int) -> int:
         """Latency in cycles of the named clock, rounded up."""
@@ -336,6 +378,11 @@ class TpuChip:
     def peak_macs_per_s(self, dtype: str) -> int:
         """Peak multiply-adds per second of the whole chip in format `dtype`."""
         return self.pes * self.array.lanes[dtype] * self.clock_hz // self.array.mac_interval
+
+    def weight_feed_bytes_per_s(self, dtype: str) -> int:
+        """Most bytes per second at which weights of format `dtype` shift into all arrays of the chip."""
+        per_cycle = self.cores * self.mxus_per_core * self.array.cols * self.array.weight_rows
+        return per_cycle * self.clock_hz * DTYPES[dtype].bits // 8
 
 
 Chip = TpuChip

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .plan import DIMS, Problem, array_work
+from .plan import DIMS, OPERAND_DIMS, Problem, array_work
 from .traffic import Sums, all_once, array_cycles, block_cycles, larger, port_totals, visits
 
 
@@ -84,12 +84,18 @@ class Bounds:
 
     @cached_property
     def _longest_store(self) -> Any:
-        return np.maximum(*(block_cycles(self.problem, name, self.tile) for name in ("out", "psum")))
+        return np.maximum.reduce([c for name in ("out", "psum") for c in self._kinds(name)])
 
     @cached_property
     def _shortest(self) -> dict[str, Any]:
         """Port cycles of the smallest block of each operand."""
-        return {name: block_cycles(self.problem, name, self._small) for name in self.problem.operands}
+        return {name: np.minimum.reduce(self._kinds(name)) for name in self.problem.operands}
+
+    def _kinds(self, name: str) -> list[Any]:
+        """Port cycles of each kind of block of an operand: full or last along either of its dimensions."""
+        rows, cols = OPERAND_DIMS["out" if name == "psum" else name]
+        ends = (self.tile, self.last)
+        return [block_cycles(self.problem, name, {rows: a[rows], cols: b[cols]}) for a in ends for b in ends]
 
     def _meanwhile(self, way: tuple[int, int]) -> Any:
         """Cycles that one block keeps the arrays busy or waiting for themselves, at most.

@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from ..blocks.array import AXES, Timing
+from ..blocks.dram_port import DramPort
 
 DIMS = ("m", "n", "k")
 ORDERS = ("mnk", "mkn", "nmk", "nkm", "kmn", "knm")
@@ -18,7 +21,8 @@ class Place:
     """A memory port as one core sees it.
 
     A transfer of b bytes takes ceil(b * cycles_num / bytes_den) cycles: clock over bandwidth, times the
-    cores that share the port, as a reduced fraction; (0, 1) where bandwidth is unlimited.
+    cores that share the port, as a reduced fraction; (0, 1) where bandwidth is unlimited. Where there is a
+    `dram`, a block takes at least as long as the DRAM does.
     """
 
     level: str
@@ -26,6 +30,7 @@ class Place:
     bytes_den: int
     latency: int
     burst: int
+    dram: DramPort | None = None
 
     def cycles(self, num_bytes: Any) -> Any:
         """Cycles of a transfer of `num_bytes` (an int or an integer array), rounded up."""
@@ -37,12 +42,13 @@ class Operand:
     """One of lhs, rhs, out (finished) or psum (unfinished sums): its format and where it lies.
 
     `place` is None where the operand stays in the core's own on-chip memory and needs no transfer.
-    `transposed` says that memory holds it column by column.
+    `transposed` says that memory holds it column by column; `stored` that its blocks are written as well.
     """
 
     bits: int
     place: Place | None
     transposed: bool = False
+    stored: bool = False
 
     def packed_bytes(self, rows: Any, cols: Any) -> Any:
         """Bytes of a (rows, cols) block, packed."""
@@ -62,8 +68,21 @@ class Operand:
         return whole * together + (1 - whole) * rows * _round_up(line, burst)
 
     def cycles(self, num_bytes: Any) -> Any:
-        """Cycles of a transfer of `num_bytes`; 0 where nothing needs to move."""
+        """Cycles of a transfer of `num_bytes` at the port's bandwidth; 0 where nothing needs to move."""
         return self.place.cycles(num_bytes) if self.place else 0 * num_bytes
+
+    def moved_cycles(self, rows: Any, cols: Any, full_rows: int, full_cols: int) -> Any:
+        """Cycles of the port for what :meth:`moved_bytes` counts."""
+        cycles = self.cycles(self.moved_bytes(rows, cols, full_rows, full_cols))
+        if self.place is None or self.place.dram is None:
+            return cycles
+        if self.transposed:
+            rows, cols, full_cols = cols, rows, full_rows
+        dram = self.place.dram
+        whole = dram.stream_cycles((rows * cols * self.bits + 7) // 8, write=self.stored)
+        line, pitch = (cols * self.bits + 7) // 8, (full_cols * self.bits + 7) // 8
+        pieces = dram.block_cycles(rows, line, pitch, write=self.stored)
+        return np.maximum(cycles, np.where(cols == full_cols, whole, pieces))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,10 +13,11 @@ Index = tuple[int, ...]
 
 
 class Move(NamedTuple):
-    """A transfer: which operand, its bytes across the port."""
+    """A transfer: which operand, its bytes across the port, and the cycles that they take."""
 
     operand: str
     bytes: int
+    cycles: int
 
 
 class Block(NamedTuple):
@@ -31,6 +32,11 @@ class Block(NamedTuple):
 def loop_counts(problem: Problem, plan: Plan) -> tuple[int, ...]:
     """Iterations of the loops over batch and blocks, outermost first."""
     return (problem.batch, *(plan.blocks(problem, d) for d in plan.order))
+
+
+def kind_of(index: Index, counts: tuple[int, ...]) -> tuple[int, ...]:
+    """All that a block depends on: whether each index is the first, the last, both or neither."""
+    return tuple((i == 0) + 2 * (i == c - 1) for i, c in zip(index, counts, strict=True))
 
 
 def block_at(problem: Problem, plan: Plan, index: Index) -> Block:
@@ -49,12 +55,12 @@ def block_at(problem: Problem, plan: Plan, index: Index) -> Block:
     arrives = bool(entered & {"batch", "m", "n"})
     if arrives and at["k"] > 0:
         loads.append("psum")
-    moves = tuple(Move(n, _moved(problem, n, size)) for n in loads if problem.operands[n].place is not None)
+    moves = tuple(_move(problem, n, size) for n in loads if problem.operands[n].place is not None)
     store = None
     if left & {"batch", "m", "n"}:
         name = "out" if at["k"] == of["k"] - 1 else "psum"
         if problem.operands[name].place is not None:
-            store = Move(name, _moved(problem, name, size))
+            store = _move(problem, name, size)
     return Block(size, moves, store, joins=problem.dataflow == "os" and at["k"] > 0)
 
 
@@ -73,21 +79,22 @@ def _changed(order: str, index: Index, of: dict[str, int], *, first: bool) -> se
     return changed | {"batch"}
 
 
-def _moved(problem: Problem, name: str, size: dict[str, int]) -> int:
+def _move(problem: Problem, name: str, size: dict[str, int]) -> Move:
     operand: Operand = problem.operands[name]
     rows, cols = OPERAND_DIMS["out" if name == "psum" else name]
-    return int(operand.moved_bytes(size[rows], size[cols], problem.size(rows), problem.size(cols)))
+    shape = size[rows], size[cols], problem.size(rows), problem.size(cols)
+    return Move(name, int(operand.moved_bytes(*shape)), int(operand.moved_cycles(*shape)))
 
 
 def stage_of(problem: Problem, plan: Plan, block: Block) -> Stage:
     """Durations of a block."""
-    moved = {move.operand: move.bytes for move in block.loads}
+    moved = {move.operand: move.cycles for move in block.loads}
 
     def load(name: str) -> tuple[int | None, int]:
         operand = problem.operands[name]
         if name not in moved or operand.place is None:
             return None, 0
-        return operand.place.cycles(moved[name]), operand.place.latency
+        return moved[name], operand.place.latency
 
     first, late_first = load(problem.stationary)
     second, late_second = load(problem.streaming)
@@ -101,7 +108,7 @@ def stage_of(problem: Problem, plan: Plan, block: Block) -> Stage:
         late_first,
         late_second,
         late_third,
-        problem.operands[store.operand].cycles(store.bytes) if store else 0,
+        store.cycles if store else 0,
         int(tiles),
         int(streamed),
         int(port),
@@ -118,7 +125,7 @@ def stages(problem: Problem, plan: Plan, ahead: int = 0) -> Callable[[Index], St
     known: dict[tuple[int, ...], Stage] = {}
 
     def at(index: Index) -> Stage:
-        kind = tuple((i == 0) + 2 * (i == c - 1) for i, c in zip(index, counts, strict=True))
+        kind = kind_of(index, counts)
         if kind not in known:
             known[kind] = stage_of(problem, plan, block_at(problem, plan, index))
         return known[kind]

@@ -37,7 +37,8 @@ def once(problem: Problem, name: str, tile: Mapping[str, Any]) -> Sums:
         for col_count, col_side in sides(full_cols, tile[cols]):
             size = operand.moved_bytes(row_side, col_side, full_rows, full_cols)
             total_bytes = total_bytes + row_count * col_count * size
-            total_cycles = total_cycles + row_count * col_count * operand.cycles(size)
+            cycles = operand.moved_cycles(row_side, col_side, full_rows, full_cols)
+            total_cycles = total_cycles + row_count * col_count * cycles
     return Sums(total_bytes, total_cycles)
 
 
@@ -197,5 +198,4 @@ def block_cycles(problem: Problem, name: str, side: Mapping[str, Any]) -> Any:
     """Port cycles of one block of an operand with the given sides."""
     operand = problem.operands[name]
     rows, cols = OPERAND_DIMS["out" if name == "psum" else name]
-    size = operand.moved_bytes(side[rows], side[cols], problem.size(rows), problem.size(cols))
-    return operand.cycles(size)
+    return operand.moved_cycles(side[rows], side[cols], problem.size(rows), problem.size(cols))

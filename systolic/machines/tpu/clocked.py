@@ -49,6 +49,7 @@ class Transfer:
     block: int
     name: str
     bytes: int
+    cycles: int
     is_store: bool
     left: int = 0
     """Bytes still to move, in units of 1 / cycles_num bytes, so that a clock takes bytes_den."""
@@ -143,14 +144,13 @@ class Core:
         """With two buffers the loads of block i + 1 go out before the store of block i, with one after it."""
         for i in range(len(self.blocks) + 1):
             loads = self.blocks[i].loads if i < len(self.blocks) else ()
-            moves = [Transfer(i, m.operand, m.bytes, False) for m in loads]
+            moves = [Transfer(i, m.operand, m.bytes, m.cycles, False) for m in loads]
             if i > 0 and (store := self.blocks[i - 1].store) is not None:
-                out = Transfer(i - 1, store.operand, store.bytes, True)
+                out = Transfer(i - 1, store.operand, store.bytes, store.cycles, True)
                 moves = [*moves, out] if self.problem.buffers > 1 else [out, *moves]
             self.queue += moves
         for transfer in [t for t in self.queue if t.block == 0 and t.name == "rhs"]:
-            place = self.problem.operands["rhs"].place
-            if self.ahead and place is not None and place.cycles(transfer.bytes) <= self.ahead:
+            if self.ahead and transfer.cycles <= self.ahead:
                 self.queue.remove(transfer)
                 self.moved.append(transfer)
                 self.arrivals[0, "rhs"] = 0
@@ -184,7 +184,10 @@ class Core:
             at_hand = self.queue.pop(0)
             place = self.problem.operands[at_hand.name].place
             assert place is not None
-            at_hand.left = at_hand.bytes * place.cycles_num
+            if place.dram is None:
+                at_hand.left = at_hand.bytes * place.cycles_num
+            else:
+                at_hand.left = at_hand.cycles * place.bytes_den
             if at_hand.block == 0 and at_hand.name == "rhs":
                 at_hand.left -= self.ahead * place.bytes_den
 
@@ -198,7 +201,7 @@ class Core:
     def _takes_no_time(self, transfer: Transfer) -> bool:
         """Whether the port is unlimited: a store then never stands before the loads behind it."""
         place = self.problem.operands[transfer.name].place
-        return place is not None and place.cycles_num == 0
+        return place is not None and place.cycles_num == 0 and place.dram is None
 
     def _arrive(self, transfer: Transfer, elapsed: int) -> None:
         place = self.problem.operands[transfer.name].place

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from ...blocks.dram_port import port_cycles
 from ...chips.spec import TpuChip
 from ...mapping.schedule import first_weights
 from ...mapping.traffic import block_bytes
@@ -95,7 +96,7 @@ def _ahead(steps: Sequence[Step], idle: Sequence[int], step: GemmStep, before: i
     if running is not None and running.mapped.split.busiest.onchip_bytes is not None:
         used, _ = block_bytes(running.mapped.split.busiest, running.mapped.plan.tile)
         room = min(room, running.mapped.split.busiest.onchip_bytes - used)
-    return min(idle[before], int(place.cycles(max(0, room))))
+    return min(idle[before], move.cycles if room >= move.bytes else int(place.cycles(max(0, room))))
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,7 @@ def _room_beside(steps: Sequence[Step], results: Sequence[Result], i: int, chip:
 def _port_cycles(result: Result, chip: TpuChip) -> int:
     """Cycles of the memory port that a row's traffic takes, all levels between chip and core."""
     return sum(
-        chip.memory[level].transfer_cycles(result.level_bytes(level), chip.clock_hz)
+        port_cycles(chip.memory[level], result.level_bytes(level), chip.clock_hz)
         for level in ("dram", "cmem")
         if level in result.bytes
     )

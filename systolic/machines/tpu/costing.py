@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...blocks.array import AXES, Timing, folds
+from ...blocks.dram_port import port_cycles
 from ...blocks.pipeline import Outcome, Stage, run_nest
 from ...chips.spec import TpuChip
 from ...mapping.plan import DIMS, CoreSplit, Plan, Problem, array_work
@@ -271,8 +272,8 @@ def _vector_schedule(step: VectorStep, chip: TpuChip, vector_cycles: int) -> Out
     def share(whole: int) -> int:
         return -(-whole // blocks)
 
-    def transfer(num_bytes: int) -> int:
-        return 0 if onchip else memory.transfer_cycles(share(num_bytes), clock)
+    def transfer(num_bytes: int, write: bool = False) -> int:
+        return 0 if onchip else port_cycles(memory, share(num_bytes), clock, write=write)
 
     stage = Stage(
         transfer(op.read_bytes) if op.read_bytes and not onchip else None,
@@ -281,7 +282,7 @@ def _vector_schedule(step: VectorStep, chip: TpuChip, vector_cycles: int) -> Out
         memory.latency_cycles(clock),
         0,
         0,
-        transfer(op.write_bytes),
+        transfer(op.write_bytes, write=True),
         1,
         share(vector_cycles),
     )

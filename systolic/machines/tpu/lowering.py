@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from ... import dtypes
 from ...blocks.array import AXES, Timing, folds, pieces
+from ...blocks.dram_port import DramPort
 from ...chips.spec import Memory, TpuChip
 from ...errors import SystolicError
 from ...mapping.mapper import Mapped, search
@@ -215,6 +216,7 @@ class _Lowering:
                     bits=dtypes.DTYPES[dtype].bits,
                     place=self._place(levels[name], sharers),
                     transposed=transposed,
+                    stored=name in ("out", "psum"),
                 )
                 for name, dtype, transposed in (
                     ("lhs", op.dtype, op.layout[0] == "t"),
@@ -241,12 +243,15 @@ class _Lowering:
             return None
         memory = self.chip.memory[level]
         rate = memory.cycles_per_byte(self.chip.clock_hz, sharers)
+        dram = DramPort.of(memory, self.chip.clock_hz, sharers)
+        access = dram.dram.part.access_bytes if dram else 1
         return Place(
             level=level,
             cycles_num=rate.numerator,
             bytes_den=rate.denominator,
-            latency=memory.latency_cycles(self.chip.clock_hz),
-            burst=memory.burst_bytes,
+            latency=max(memory.latency_cycles(self.chip.clock_hz), dram.latency if dram else 0),
+            burst=-(-memory.burst_bytes // access) * access,
+            dram=dram,
         )
 
     def _port(self, vmem: Memory) -> Place:
