@@ -176,6 +176,43 @@ def test_s61_int8_that_jax_wraps_is_reported() -> None:
     np.testing.assert_array_equal(systolic.run(wide, a, b)[0], [[-3596, 5320], [-2262, 8844]])
 
 
+def test_s60_a_row_has_the_same_values_in_any_batch() -> None:
+    """jax-ml/jax #26308: not demanded of a device; the array's order of sums does not depend on m."""
+    x, w = (jnp.asarray(RNG.standard_normal(s, np.float32)) for s in ((50, 300), (300, 7)))
+    first = [np.asarray(systolic.run(jnp.matmul, x[:m], w)[0])[0] for m in (1, 2, 5, 50)]
+    for row in first[1:]:
+        np.testing.assert_array_equal(row, first[0])
+
+
+def test_s62_the_sum_is_wide_and_the_result_is_rounded_once() -> None:
+    """jax-ml/ml_dtypes #63, jax-ml/jax #17214: 257 ones; and -207.66406, rounded to -208."""
+    wide = lambda a, b: jnp.dot(a, b, preferred_element_type=jnp.float32)  # noqa: E731
+    ones = jnp.ones((1, 257), jnp.bfloat16)
+    assert systolic.run(jnp.matmul, ones, ones.T)[0].item() == 256
+    assert systolic.run(wide, ones, ones.T)[0].item() == 257
+    a, b = jnp.array([[-1.6171875, 0.5703125]], jnp.bfloat16), jnp.array([[127.0], [-4.0]], jnp.bfloat16)
+    assert systolic.run(jnp.matmul, a, b)[0].item() == -208
+    assert systolic.run(wide, a, b)[0].item() == pytest.approx(-207.66406, abs=1e-5)
+
+
+def test_s63_a_result_out_of_range_is_flagged() -> None:
+    """cupy/cupy #6566: eight products of 100 by 100 are 80,000, more than fp16 holds."""
+    a = jnp.full((1, 8), 100.0, jnp.float16)
+    fp16 = {"array.lanes.fp16": 1}
+    wide = lambda a, b: jnp.dot(a, b, preferred_element_type=jnp.float32)  # noqa: E731
+    assert systolic.run(wide, a, a.T, overrides=fp16)[0].item() == 80_000
+    out, report = systolic.run(jnp.matmul, a, a.T, overrides=fp16)
+    assert np.isinf(out).all()
+    assert any("1 results lie beyond the range" in note for note in report.chips[0].notes)
+
+
+def test_s64_integers_that_no_array_multiplies_are_refused() -> None:
+    """stonne-simulator/stonne #27: they gave nonsense through the float path."""
+    column, row = jnp.array([[3], [0], [1], [2]]), jnp.array([[0, 2, 2, 3]])
+    with pytest.raises(SystolicError, match="dtype int32 must be one that the chip multiplies"):
+        systolic.run(jnp.matmul, column, row)
+
+
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
 def test_floats_lie_within_the_bound_of_the_precision(dtype: Any) -> None:
     """Both round the operands to bf16 and add up in fp32; the orders differ."""

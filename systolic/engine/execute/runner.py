@@ -27,7 +27,7 @@ class Runner:
     def __init__(self, hook: MatmulHook) -> None:
         self.observed = Observed()
         self._hook = hook
-        self._overflows = self._narrowed = 0
+        self._overflows = self._narrowed = self._beyond = 0
         self._by_jax: dict[str, None] = {}
 
     def notes(self) -> list[str]:
@@ -40,6 +40,8 @@ class Runner:
                 f"{self._narrowed:,} integer results do not fit the format in which the program stores them "
                 "and wrapped, as in plain JAX"
             )
+        if self._beyond:
+            notes.append(f"{self._beyond:,} results lie beyond the range of the format that stores them: inf")
         notes += [f"{name}: its matmuls were computed by JAX, not by the chip" for name in self._by_jax]
         return notes
 
@@ -162,8 +164,13 @@ class Runner:
         gemm, _ = gemm_of(node, Sides(batch, m, n, k), [t.dtype for t in node.inputs[:2]])
         values = self._hook.values(gemm, a, b)
         self._overflows += values.overflows
+        if gemm.out_dtype in NARROW_RANGE:
+            self._beyond += int((~np.isfinite(values.out)).sum())
         return values.out
 
+
+NARROW_RANGE = ("fp16", "fp8_e4m3", "fp8_e5m2")
+"""Formats whose range a sum of ordinary numbers leaves."""
 
 _WHOLE = ("pallas_call", "shard_map", "scaled_dot")
 """What JAX runs whole: kernels on blocks, programs on shards, products with scales inside."""
