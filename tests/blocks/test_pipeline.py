@@ -26,11 +26,12 @@ def block(
     store: int = 0,
     late: int = 0,
     weights: int | None = None,
+    sums: int | None = None,
     tiles: int = 1,
     port: int = 0,
 ) -> Stage:
-    """A block that loads `weights`, then `load`, each `late` cycles on its way, computes and stores."""
-    return Stage(weights, load, None, late, late, 0, store, tiles, compute, port)
+    """A block that loads `weights` and `load`, both `late` cycles on their way, then `sums` that are not."""
+    return Stage(weights, load, sums, late, late, 0, store, tiles, compute, port)
 
 
 def equal_blocks(number: int, stage: Stage, timing: Timing = UNIT, buffers: int = 2) -> Outcome:
@@ -53,6 +54,10 @@ def equal_blocks(number: int, stage: Stage, timing: Timing = UNIT, buffers: int 
         ),  # the port alone, store and load in turn
         (3, block(load=5, compute=1, store=4), 1, 3 * (5 + 1 + 4), 30 - 3),
         (1, block(load=5, compute=1, store=4, late=2), 2, 5 + 2 + 1 + 4, 5 + 2 + 4),
+        (1, block(weights=5, compute=1, late=2), 2, 5 + 2 + 1, 5 + 2),
+        (1, block(load=5, compute=1, late=9, sums=3), 2, 5 + 9 + 1, 5 + 9),  # the sums are here at 8
+        (1, block(load=5, compute=1, late=2, sums=3), 2, 5 + 3 + 1, 5 + 3),
+        (1, block(weights=5, load=2, compute=1, sums=3), 2, 5 + 2 + 3 + 1, 5 + 2 + 3),
         # Loads end at 5, 10, 21, 26 and arrive ten later: the third waits for the buffer that is free at 16.
         (4, block(load=5, compute=1, late=10), 2, 37, 37 - 4),
         (5, block(compute=3), 2, 5 * 3, 0),  # nothing to load
@@ -122,16 +127,19 @@ def nests(draw: st.DrawFn) -> Nest:
     assume(math.prod(counts) <= 300)
     timing = Timing.of(draw(arrays()), draw(st.sampled_from(("ws", "os")))) if draw(st.booleans()) else UNIT
     longest, busy = draw(st.sampled_from((1, 4, 30))), draw(st.sampled_from((0.1, 0.5, 0.9)))
+    streamed = draw(st.none() | st.integers(1, 4))  # of every block, so that more of the state repeats
     rng = np.random.default_rng(draw(seeds()))
     kinds = [sorted({kind(i, count) for i in range(count)}) for count in counts]
     stages = {
-        tuple(combination): random_stage(rng, longest, busy, joins=timing.shift_out > 0)
+        tuple(combination): random_stage(rng, longest, busy, streamed, joins=timing.shift_out > 0)
         for combination in np.stack(np.meshgrid(*kinds), -1).reshape(-1, len(counts)).tolist()
     }
     return Nest(counts, stages, timing, draw(st.sampled_from((1, 2))))
 
 
-def random_stage(rng: np.random.Generator, longest: int, busy: float, joins: bool) -> Stage:
+def random_stage(
+    rng: np.random.Generator, longest: int, busy: float, streamed: int | None, joins: bool
+) -> Stage:
     """A stage in which each transfer is there with probability `busy`."""
 
     def duration() -> int:
@@ -145,8 +153,8 @@ def random_stage(rng: np.random.Generator, longest: int, busy: float, joins: boo
         load(), load(), load(), duration(), duration(), duration(),
         store=duration() if rng.random() < busy else 0,
         tiles=1 if joined else int(rng.integers(1, 4)),
-        streamed=duration() + 1,
-        port=duration() if rng.random() < 0.3 else 0,
+        streamed=streamed or duration() + 1,
+        port=duration() if rng.random() < 0.5 else 0,
         joins=joined,
     )  # fmt: skip
 

@@ -131,3 +131,15 @@ def test_int32_wraps_where_the_next_sum_does_not_fit(chain: int, wraps: int) -> 
     out = np.zeros((1, 1), np.int64)
     assert values.chain_sums_wrapping(a, b, chain, -(2**31), 2**32, out) == wraps
     assert out[0, 0] == -(2**31)
+
+
+@pytest.mark.parametrize(
+    ("products", "sum_", "wraps"),
+    [([99], 99, 0), ([99, 1], -100, 1), ([99, 1, -1], 99, 2), ([-99, -1], -100, 0)],
+)
+def test_a_sum_wraps_as_soon_as_it_leaves_its_accumulator(products: list[int], sum_: int, wraps: int) -> None:
+    # By hand: -100..99 holds 200 numbers; 99 + 1 is -100, and one less is 99 again.
+    a, b = np.array([products]), np.ones((len(products), 1), np.int64)
+    out = np.zeros((1, 1), np.int64)
+    assert values.chain_sums_wrapping(a, b, 9, -100, 200, out) == wraps
+    assert out[0, 0] == sum_
