@@ -191,6 +191,26 @@ def test_both_branches_of_a_cond_are_shown() -> None:
         count_function(fn, *args, branches={"gate": 2})
 
 
+def test_what_an_unknown_loop_hides_is_still_named() -> None:
+    def fn(n: Any, x: Any, w: Any) -> Any:
+        return jax.lax.fori_loop(0, n, lambda _, c: jnp.linalg.cholesky(c), x), x @ w
+
+    counted = count_function(fn, SHAPES((), jnp.int32), f32(4, 4), f32(4, 4))
+    place = f"test_jaxpr.py:{fn.__code__.co_firstlineno + 1}"
+    assert [missing.op for missing in counted.workload.not_covered] == [
+        "cholesky",
+        f"vector work of the loop at {place}, whose iterations are unknown",
+    ]
+
+
+def test_a_loop_that_never_runs_holds_nothing() -> None:
+    def fn(x: Any, w: Any) -> Any:
+        branch = lambda c: jax.lax.cond(c.sum() > 0, lambda c: c @ c, lambda c: c, c)  # noqa: E731
+        return jax.lax.fori_loop(0, 0, lambda _, c: branch(c), x) @ w
+
+    assert sides(count_function(fn, f32(4, 4), f32(4, 2))) == [(1, 4, 2, 4, 1)]
+
+
 def test_a_mapped_cond_runs_both_branches() -> None:
     """A batch may take either, so JAX computes both and selects."""
     fn = jax.vmap(lambda p, x: jax.lax.cond(p, lambda x: x @ x, lambda x: x @ x.T @ x, x))

@@ -177,7 +177,8 @@ class Walk:
         start, taken, facts, seen = len(self.events), [], [], self._seen(path)
         for i, graph in enumerate(inner.bodies):
             runs = times if seen is None else seen[*path, i]
-            outputs = self._body(graph, inputs[1:], runs, (*path, i), scope) if runs else []
+            skipped = seen is not None and not runs
+            outputs = [] if skipped else self._body(graph, inputs[1:], runs, (*path, i), scope)
             self._close()
             for value in outputs:
                 value.base.escapes = True
@@ -222,7 +223,7 @@ class Walk:
         while True:
             carry = [Value(v.tensor, f) for v, f in zip(inputs[head + inner.consts :], facts, strict=True)]
             body = inner.bodies[-1]
-            slices = [Value(t, v.fact) for t, v in zip(body.inputs[len(consts) :], carry, strict=True)]
+            slices = [_seen_as(t, v) for t, v in zip(body.inputs[len(consts) :], carry, strict=True)]
             if tests:
                 self._body(inner.bodies[0], [*inputs[:head], *carry], tests, (*path, 0), scope)
                 self._close()
@@ -282,7 +283,8 @@ class Walk:
     def _leave_open(self, node: Node, start: int, scope: Scope) -> None:
         """Replace what a loop of unknown length holds by one event."""
         macs = macs_of(self.events[start:])
-        del self.events[start:]
+        named = [Missing(e.op) for e in self.events[start:] if isinstance(e, Missing)]
+        self.events[start:] = named
         name = self._names(node, scope)[0]
         if macs:
             self.events.append(OpenLoop(name, node.label.source, macs))
