@@ -3,11 +3,11 @@
     python sims/tpu_measured.py           # errors per device
     python sims/tpu_measured.py --rows    # and one per matmul
 
-Error of a row = |simulated - measured| / measured; MAPE is their mean. Nothing is fitted: the chips are the
-catalogue's, with its sourced numbers and its default policy (each matmul starts cold, operands in main
-memory). Beside it stands a roofline with the same peak rate and bandwidth, max(MACs / peak, compulsory bytes
-/ bandwidth), and the best of the tools whose predictions the source prints. A model that does not beat the
-roofline would have a mechanism wrong. `data/README.md` says where the measured times come from.
+Error of a row = |simulated - measured| / measured; MAPE is their mean. The chips are the catalogue's with its
+sourced numbers and policies. Beside them stands a roofline with the same peak rate and sustained bandwidth,
+max(MACs / peak, compulsory bytes / bandwidth), and the best of the tools whose predictions the source prints.
+A model that does not beat the roofline would have a mechanism wrong. `data/README.md` says where the measured
+times come from.
 """
 
 from __future__ import annotations

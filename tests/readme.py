@@ -123,10 +123,8 @@ def run(example: Example, folder: Path) -> list[str]:
 
 
 def stable(line: str) -> str:
-    """A line without what differs from host to host: spacing, times of the host, the last bits of a check."""
+    """A line without what differs from host to host: spacing, and the last bits of a check."""
     words = line.split()
-    if line.startswith("host:"):
-        return "host:"
     if re.fullmatch(r"\S+ (passed|failed) (full|sample)", " ".join(words[:3])):
         return " ".join(words[:3])
     return re.sub("─+", "─", " ".join(words))
@@ -164,8 +162,8 @@ def place(
 
 
 def first_word(line: str) -> str:
-    """What a renewed line keeps: its first word."""
-    return line.split()[0] if line[:1].strip() else ""
+    """What a renewed line keeps: its first word, whatever its numbers are."""
+    return re.sub(r"[\d,.]+", "0", stable(line.split()[0])) if line[:1].strip() else ""
 
 
 def renewed(document: str) -> str:
