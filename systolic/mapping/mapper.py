@@ -20,6 +20,9 @@ from .schedule import Explained, explain, plan_outcome
 from .space import Pins, array_splits, first_of_its_kind, fitting_tiles, legal
 from .traffic import Sums, all_once, onchip_bytes, port_totals
 
+GUESSES = 24
+"""Plans that are timed before the others: they decide how fast the search is, never what it finds."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Mapped:
@@ -50,39 +53,60 @@ def search(splits: Sequence[CoreSplit], pins: Pins) -> Mapped | None:
     tables = [t for i, split in enumerate(splits) if (t := _Table.of(i, split, pins)) is not None]
     if not tables:
         return None
-    keys = np.concatenate([t.keys for t in tables])
-    order = np.lexsort(keys.T[::-1])
-    starts = np.cumsum([0, *(len(t.keys) for t in tables)])
-    best: tuple[int, int, int, int] | None = None
-    chosen: tuple[_Table, Plan] | None = None
-    timed = 0
-    for row in order:
-        bound, dram, onchip, index = (int(v) for v in keys[row])
-        if best is not None and bound > best[0]:
+    race = _Race(tables)
+    for row in race.guesses():
+        race.time(row)
+    for row in np.lexsort(race.keys.T[::-1]):
+        if race.keys[row, 0] > race.best[0]:
             break
-        if best is not None and (bound, dram, onchip, index) >= best:
-            continue
-        which = int(np.searchsorted(starts, row, side="right")) - 1
-        table, at = tables[which], int(row - starts[which])
-        plan = table.plan(at)
-        limit = None if best is None else best[0] - int(table.floors[at])
-        timed += 1
-        try:
-            cycles = plan_outcome(table.split.busiest, plan, limit=limit).cycles
-        except TooSlow:
-            continue
-        if best is None or (cycles, dram, onchip, index) < best:
-            best, chosen = (cycles, dram, onchip, index), (table, plan)
-    assert chosen is not None
-    table, plan = chosen
+        race.time(row)
+    assert race.chosen is not None
+    table, plan = race.chosen
     return Mapped(
         split=table.split,
         plan=plan,
         cost=explain(table.split.busiest, plan),
-        min_dram_bytes=int(keys[:, 1].min()),
-        considered=len(keys),
-        timed=timed,
+        min_dram_bytes=int(race.keys[:, 1].min()),
+        considered=len(race.keys),
+        timed=race.timed,
     )
+
+
+class _Race:
+    """The plans of all tables, and the best one timed so far."""
+
+    def __init__(self, tables: Sequence[_Table]) -> None:
+        self.tables = tables
+        self.keys = np.concatenate([t.keys for t in tables])
+        self.best: tuple[float, ...] = (float("inf"),)
+        self.chosen: tuple[_Table, Plan] | None = None
+        self.timed = 0
+        self._starts = np.cumsum([0, *(len(t.keys) for t in tables)])
+
+    def guesses(self) -> np.ndarray:
+        """Rows to time first, so that slow plans are given up early.
+
+        A plan that moves little waits little: they move least among those whose bound is near the lowest.
+        """
+        near = np.flatnonzero(self.keys[:, 0] * 50 <= self.keys[:, 0].min() * 51)
+        return near[np.argsort(self.keys[near, 1], kind="stable")[:GUESSES]]
+
+    def time(self, row: int) -> None:
+        """Time a plan exactly, unless its bound, or its start, shows that it cannot win."""
+        key = tuple(int(v) for v in self.keys[row])
+        if key >= self.best:
+            return
+        which = int(np.searchsorted(self._starts, row, side="right")) - 1
+        table, at = self.tables[which], int(row - self._starts[which])
+        plan = table.plan(at)
+        limit = None if self.chosen is None else int(self.best[0]) - int(table.floors[at])
+        self.timed += 1
+        try:
+            cycles = plan_outcome(table.split.busiest, plan, limit=limit).cycles
+        except TooSlow:
+            return
+        if (cycles, *key[1:]) < self.best:
+            self.best, self.chosen = (cycles, *key[1:]), (table, plan)
 
 
 @dataclass(frozen=True)

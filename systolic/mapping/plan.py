@@ -147,7 +147,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Share:
-    """Equal parts of a matmul: what each of `cores` cores gets."""
+    """Equal parts of a matmul: what each of `cores` cores gets, or arrays where they work apart."""
 
     problem: Problem
     cores: int
@@ -157,11 +157,13 @@ class Share:
 class CoreSplit:
     """A matmul over cores, busiest share first.
 
-    `dim` says along what it is cut: ``batch``, ``m``, ``n``, or ``""`` for one core.
+    `dim` says along what it is cut: ``batch``, ``m``, ``n``, or ``""`` for one core; `apart` how many arrays
+    of a core have parts of their own, 1 where a core works on one part.
     """
 
     dim: str
     shares: tuple[Share, ...]
+    apart: int = 1
 
     @property
     def busiest(self) -> Problem:

@@ -47,6 +47,7 @@ _MAPPING = group(
         ("order", "", "Loop order over the blocks, outermost first."),
         ("cores", "count", "Cores that get a part."),
         ("split_over_cores", "", "Dimension that is cut over the cores; empty on one core."),
+        ("arrays_along_batch", "count", "Arrays of a core that work on batch elements of their own."),
         ("arrays_along_columns", "count", "Arrays of a core that share a block along the array's columns."),
         ("arrays_along_rows", "count", "The same along its rows (output stationary)."),
         ("arrays_along_stream", "count", "The same along the streamed dimension (weight, input stationary)."),

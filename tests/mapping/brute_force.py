@@ -39,7 +39,7 @@ def brute_force(gemm: Gemm, chip: TpuChip, dataflow: str, order: str | None = No
     """The best plan, of one order or of all, or None where none fits the on-chip memory."""
     orders = ORDERS if order is None else [tuple("mnk".index(d) for d in order)]
     splits = core_splits(gemm, chip, AXES[dataflow])
-    found = [Space(gemm, chip, dataflow, orders, dim, parts) for dim, parts in splits]
+    found = [Space(gemm, chip, dataflow, orders, *split) for split in splits]
     keys = [(*key, number, row) for number, space in enumerate(found) for row, key in enumerate(space.keys())]
     if not keys:
         return None
@@ -58,17 +58,24 @@ AXES = {"ws": (K, N, M), "os": (M, N, K), "is": (K, M, N)}
 
 def core_splits(
     gemm: Gemm, chip: TpuChip, axes: tuple[int, int, int]
-) -> list[tuple[str, list[tuple[tuple[int, ...], int]]]]:
-    """(dimension that is cut, [((m, n, k, batch), cores), …] largest first); array tiles stay whole."""
+) -> list[tuple[str, list[tuple[tuple[int, ...], int]], int]]:
+    """(dimension that is cut, [((m, n, k, batch), cores), …] largest first, arrays of a core working apart).
+
+    Array tiles stay whole. Where arrays work apart, each of them is what is otherwise a core.
+    """
     whole = (gemm.m, gemm.n, gemm.k, gemm.batch)
-    splits = [("", [(whole, 1)])]
-    for name, dim in (("batch", 3), ("m", M), ("n", N)):
+    splits = [("", [(whole, 1)], 1)]
+    ways = [("batch", 3, 1), ("m", M, 1), ("n", N, 1)]
+    if chip.mxus_per_core > 1:
+        ways.append(("batch", 3, chip.mxus_per_core))
+    for name, dim, apart in ways:
         grain = {axes[0]: chip.array.rows, axes[1]: chip.array.cols}.get(dim, 1)
-        share = up(up(whole[dim], grain), chip.cores) * grain
+        share = up(up(whole[dim], grain), chip.cores * apart) * grain
         full, rest = divmod(whole[dim], share)
         parts = [(side, times) for side, times in ((share, full), (rest, 1)) if side and times]
         if sum(times for _, times in parts) > 1:
-            splits.append((name, [((*whole[:dim], side, *whole[dim + 1 :]), times) for side, times in parts]))
+            shares = [((*whole[:dim], side, *whole[dim + 1 :]), times) for side, times in parts]
+            splits.append((name, shares, apart))
     return splits
 
 
@@ -83,8 +90,10 @@ class Space:
         orders: list[tuple[int, ...]],
         dim: str,
         parts: list[tuple[tuple[int, ...], int]],
+        apart: int,
     ) -> None:
         self.gemm, self.chip, self.dataflow, self.dim, self.parts = gemm, chip, dataflow, dim, parts
+        self.apart, self.mxus = apart, chip.mxus_per_core // apart
         self.axes, self.array = AXES[dataflow], chip.array
         self.sharers = sum(cores for _, cores in parts)
         self.lanes = chip.array.lanes[gemm.dtype]
@@ -116,8 +125,7 @@ class Space:
         grain[self.axes[0]], grain[self.axes[1]] = self.array.rows, self.array.cols
         grain[self.axes[2]] = self.array.rows if self.dataflow == "os" else min(8, self.array.rows)
         sides = [[min(size[d], s) for s in range(grain[d], size[d] + grain[d], grain[d])] for d in (M, N, K)]
-        mxus = self.chip.mxus_per_core
-        ways = [(a, mxus // a) for a in range(mxus, 0, -1) if mxus % a == 0]
+        ways = [(a, self.mxus // a) for a in range(self.mxus, 0, -1) if self.mxus % a == 0]
         tiles = [tile for tile in product(*sides) if self._fits(tile)]
         rows = [
             (way, order, tile)
@@ -145,7 +153,7 @@ class Space:
             one = up(tile[dims[0]] * tile[dims[1]] * self.bits[name], 8)
             amounts[name] = (2 if distinct > 1 and self.overlaps else 1) * int(one)
         vmem, acc = self.chip.memory["vmem"].bytes, self.chip.memory.get("acc")
-        if acc and acc.bytes is not None and amounts["psum"] > acc.bytes * self.chip.mxus_per_core:
+        if acc and acc.bytes is not None and amounts["psum"] > acc.bytes * self.mxus:
             return False
         held = sum(amounts[name] for name in ("lhs", "rhs") if name not in self.resident)
         if acc is None:
@@ -153,8 +161,9 @@ class Space:
         elif "out" not in self.resident:
             held += amounts["out"]
         kept = sum(getattr(self.gemm, f"{name}_bytes") for name in self.resident - {"psum"})
-        limit = self.chip.policy.block_bytes
-        return (vmem is None or held <= vmem - up(kept, self.sharers)) and (limit is None or held <= limit)
+        limit, cores = self.chip.policy.block_bytes, up(self.sharers, self.apart)
+        rooms = (None if vmem is None else vmem - up(kept, cores), limit)
+        return all(room is None or held <= room // self.apart for room in rooms)
 
     def _legal(self, tile: tuple[int, ...], order: tuple[int, ...], way: tuple[int, int]) -> bool:
         """As many array tiles of weights as the policy gives; output stationary, sums are never half done."""
@@ -345,5 +354,5 @@ class Walk:
             bits = length * array.rows * left + array.rows * array.cols * top
         fed = across * along * up(bits, 8)
         rate = space.chip.memory["vmem"].bytes_per_s
-        port = 0 * fed if rate is None else up(fed * space.chip.clock_hz, rate)
+        port = 0 * fed if rate is None else up(fed * space.chip.clock_hz * space.apart, rate)
         return down * over, up(length, space.lanes), port

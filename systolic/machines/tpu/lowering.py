@@ -180,12 +180,18 @@ class _Lowering:
                 parts = self._parts(whole, dim)
                 if len(parts) > 1 or parts[0][1] > 1:
                     splits.append(self._split(op, formats, dim, parts))
+        arrays = self.chip.mxus_per_core
+        if op.batch > 1 and arrays > 1:
+            parts = self._parts(whole, "batch", self.chip.cores * arrays)
+            splits.append(self._split(op, formats, "batch", parts, apart=arrays))
         return splits
 
-    def _parts(self, whole: dict[str, int], dim: str) -> list[tuple[dict[str, int], int]]:
-        """Cut `dim` over the cores in whole array tiles: (shape, how many cores), largest first."""
+    def _parts(
+        self, whole: dict[str, int], dim: str, units: int | None = None
+    ) -> list[tuple[dict[str, int], int]]:
+        """Cut `dim` over the cores, or `units`, in whole array tiles: (shape, how many), largest first."""
         step = self._core_grain(dim)
-        side = folds(folds(whole[dim], step), self.chip.cores) * step
+        side = folds(folds(whole[dim], step), units or self.chip.cores) * step
         sizes = [stop - start for start, stop in pieces(whole[dim], side)]
         return [({**whole, dim: s}, sizes.count(s)) for s in sorted(set(sizes), reverse=True)]
 
@@ -194,14 +200,26 @@ class _Lowering:
         return {axes.rows: array.rows, axes.cols: array.cols}.get(dim, 1)
 
     def _split(
-        self, op: Gemm, formats: Formats, dim: str, parts: Sequence[tuple[dict[str, int], int]]
+        self,
+        op: Gemm,
+        formats: Formats,
+        dim: str,
+        parts: Sequence[tuple[dict[str, int], int]],
+        apart: int = 1,
     ) -> CoreSplit:
+        """`apart` arrays of a core get parts of their own, each with an equal part of what they share."""
         sharers = sum(count for _, count in parts)
-        shares = tuple(Share(self._problem(op, formats, shape, sharers), count) for shape, count in parts)
-        return CoreSplit(dim=dim, shares=shares)
+        shares = tuple(
+            Share(self._problem(op, formats, shape, sharers, apart), count) for shape, count in parts
+        )
+        return CoreSplit(dim=dim, shares=shares, apart=apart)
 
-    def _problem(self, op: Gemm, formats: Formats, shape: dict[str, int], sharers: int) -> Problem:
+    def _problem(
+        self, op: Gemm, formats: Formats, shape: dict[str, int], sharers: int, apart: int
+    ) -> Problem:
         chip = self.chip
+        room = block_room(op, chip, folds(sharers, apart))
+        accumulators = self._acc_bytes()
         levels = operand_levels(op, chip)
         vmem = chip.memory["vmem"]
         return Problem(
@@ -210,7 +228,7 @@ class _Lowering:
             timing=Timing.of(chip.array, self.dataflow),
             lanes=chip.array.lanes[formats.multiplied],
             passes=formats.passes,
-            mxus=chip.mxus_per_core,
+            mxus=chip.mxus_per_core // apart,
             operands={
                 name: Operand(
                     bits=dtypes.DTYPES[dtype].bits,
@@ -226,10 +244,10 @@ class _Lowering:
                 )
             },
             buffers=1 if chip.policy.overlap == "none" else 2,
-            onchip_bytes=block_room(op, chip, sharers),
+            onchip_bytes=None if room is None else room // apart,
             block_tiles=chip.policy.block_tiles,
-            acc_bytes=self._acc_bytes(),
-            port=self._port(vmem),
+            acc_bytes=None if accumulators is None else accumulators // apart,
+            port=self._port(vmem, apart),
         )
 
     def _acc_bytes(self) -> int | None:
@@ -254,6 +272,6 @@ class _Lowering:
             dram=dram,
         )
 
-    def _port(self, vmem: Memory) -> Place:
-        rate = vmem.cycles_per_byte(self.chip.clock_hz)
+    def _port(self, vmem: Memory, sharers: int) -> Place:
+        rate = vmem.cycles_per_byte(self.chip.clock_hz, sharers)
         return Place(level="vmem", cycles_num=rate.numerator, bytes_den=rate.denominator, latency=0, burst=1)
