@@ -28,7 +28,8 @@ class Stage(NamedTuple):
     a transfer to its arrival. `store` is its write-back, 0 where there is none or where it takes no time: it
     then never stands in the queue before the loads behind it. The block is `tiles`
     tiles of `streamed` cycles each, of which the on-chip port can hand over one every `port` cycles.
-    `joins` says that the tile goes on with the sums of the one before.
+    `joins` says that the tile goes on with the sums of the one before. In `bank` of the `streamed` cycles no
+    word enters, as a bank of the on-chip memory has another one to give first.
     """
 
     first: int | None
@@ -42,6 +43,7 @@ class Stage(NamedTuple):
     streamed: int
     port: int = 0
     joins: bool = False
+    bank: int = 0
 
     def without_latency(self) -> Stage:
         """The same block on a memory that answers at once."""
@@ -90,7 +92,7 @@ class State(NamedTuple):
         )
 
 
-_PRELOAD, _COMPUTE, _WAIT, _ONCHIP, _STALL, _LATE, _SERIAL_TILES, _PORT_BLOCKS = range(8)
+_PRELOAD, _COMPUTE, _WAIT, _ONCHIP, _STALL, _LATE, _SERIAL_TILES, _PORT_BLOCKS, _BANK = range(9)
 
 
 class Outcome(NamedTuple):
@@ -149,7 +151,7 @@ def run_nest(
         Give up with :class:`TooSlow` once the unit has waited for memory longer than this, cycles.
     """
     loops = [_classes(c) if skip_ahead else [(i, 1) for i in range(c)] for c in loop_counts]
-    run = _Run(loops, stage_at, timing, buffers, limit, [0] * 8)
+    run = _Run(loops, stage_at, timing, buffers, limit, [0] * 9)
     return _close(_sweep(State(), (), run), run)
 
 
@@ -161,7 +163,7 @@ def states(
     buffers: int = 2,
 ) -> Iterator[State]:
     """Where the schedule stands before each block, in the order in which they run, and after the last one."""
-    run = _Run([], stage_at, timing, buffers, None, [0] * 8)
+    run = _Run([], stage_at, timing, buffers, None, [0] * 9)
     state = State()
     for index in product(*map(range, loop_counts)):
         yield state
@@ -243,7 +245,8 @@ def _one_tile_at_a_time(
     alone = timing.tile(stage.streamed)
     pace = max(alone, stage.port)
     begin = max(state.end, arrive_first, arrive_rest)
-    counts[_COMPUTE] += stage.tiles * stage.streamed
+    counts[_COMPUTE] += stage.tiles * (stage.streamed - stage.bank)
+    counts[_BANK] += stage.tiles * stage.bank
     counts[_PRELOAD] += stage.tiles * timing.load
     counts[_SERIAL_TILES] += stage.tiles
     counts[_ONCHIP] += stage.tiles * (pace - alone)
@@ -279,7 +282,8 @@ def _back_to_back(
 
     between = timing.gap(streamed, streamed)
     pace = max(streamed + between, stage.port)
-    counts[_COMPUTE] += stage.tiles * streamed
+    counts[_COMPUTE] += stage.tiles * (streamed - stage.bank)
+    counts[_BANK] += stage.tiles * stage.bank
     counts[_WAIT] += (stage.tiles - 1) * between
     counts[_ONCHIP] += (stage.tiles - 1) * (pace - streamed - between)
     start = begin + (stage.tiles - 1) * pace
@@ -297,6 +301,7 @@ def _close(state: State, run: _Run) -> Outcome:
         "preload": counts[_PRELOAD],
         "compute": counts[_COMPUTE],
         "stall_onchip": counts[_ONCHIP],
+        "stall_bank": counts[_BANK],
         "stall_dram": counts[_STALL] + total - array_end,
     }
     rounds = counts[_SERIAL_TILES] if timing.serial else 1

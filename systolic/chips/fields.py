@@ -17,6 +17,7 @@ Values = dict[str, Any]
 
 _MEMORY = ("bytes", "bytes_per_s", "latency_ns", "burst_bytes", "sustained_percent")
 _DRAM = ("model", "part", "channels")
+_BANKS = ("banks", "bank_bytes", "layout")
 _LEAVES = {
     "": ("name", "clock_hz", "cores", "mxus_per_core"),
     "array": ("rows", "cols", "dataflow", "convention", "weight_rows", "mac_latency", "mac_interval"),
@@ -24,6 +25,7 @@ _LEAVES = {
     "array.acc": LANE_DTYPES,
     **{f"memory.{level}": _MEMORY for level in LEVELS},
     "memory.dram": (*_MEMORY, *_DRAM),
+    "memory.vmem": (*_MEMORY, *_BANKS),
     "vector": ("lanes", "alus"),
     "policy": ("activations", "overlap", "prefetch", "fusion", "block_bytes", "block_tiles"),
 }
@@ -38,6 +40,7 @@ _QUANTITIES: dict[str, Dimension] = {
     "bytes_per_s": "rate",
     "latency_ns": "time",
     "burst_bytes": "size",
+    "bank_bytes": "size",
     "block_bytes": "size",
 }
 _MAY_BE_UNLIMITED = ("bytes", "bytes_per_s", "block_bytes", "block_tiles")
@@ -109,8 +112,10 @@ def values_of(chip: TpuChip) -> Values:
         if table.startswith("memory."):
             if (level := table.removeprefix("memory.")) not in chip.memory:
                 continue
-            if leaf not in _DRAM or chip.memory[level].part is not None:
-                values[path] = getattr(chip.memory[level], leaf)
+            memory = chip.memory[level]
+            absent = _DRAM if memory.part is None else ()
+            if leaf not in (absent if memory.banks is not None else (*absent, *_BANKS)):
+                values[path] = getattr(memory, leaf)
         elif table in _BY_FORMAT:
             values[path] = getattr(chip.array, table.split(".")[1])[leaf]
         else:

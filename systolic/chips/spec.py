@@ -24,6 +24,7 @@ FUSIONS = ("none", "xla", "flash")
 OVERLAPS = ("double", "none")
 PREFETCHES = ("none", "weights")
 MEMORY_MODELS = ("bandwidth", "timing")
+MEMORY_LAYOUTS = ("row", "column")
 LANE_DTYPES = MULTIPLIED
 
 
@@ -65,6 +66,11 @@ class Memory:
     part, channels
         Part of :mod:`systolic.chips.dram` that the DRAM is made of, and how many of its channels the chip
         has; None where not known.
+    banks, bank_bytes
+        Banks that each give one word of so many bytes per cycle, word by word in turn; None where words
+        never get into one another's way. ``vmem`` only.
+    layout
+        How blocks lie in the banks: by ``row`` or by ``column``, each beginning with a word.
     """
 
     bytes: int | None = None
@@ -75,11 +81,13 @@ class Memory:
     model: Literal["bandwidth", "timing"] = "bandwidth"
     part: str | None = None
     channels: int | None = None
+    banks: int | None = None
+    bank_bytes: int | None = None
+    layout: Literal["row", "column"] = "row"
 
     def __post_init__(self) -> None:
-        _take_whole(
-            self, "bytes", "bytes_per_s", "latency_ns", "burst_bytes", "sustained_percent", "channels"
-        )
+        counts = ("bytes", "bytes_per_s", "latency_ns", "burst_bytes", "sustained_percent", "channels")
+        _take_whole(self, *counts, "banks", "bank_bytes")
 
     def problems(self, path: str) -> list[str]:
         """One line for each broken rule; `path` names the level."""
@@ -92,7 +100,28 @@ class Memory:
         share = count_problem(f"{path}.sustained_percent", self.sustained_percent)
         if not share and self.sustained_percent > 100:
             share = [f"{path}.sustained_percent must be <= 100, got {shown(self.sustained_percent)}"]
-        return lines + share + self._part_problems(path)
+        return lines + share + self._part_problems(path) + self._bank_problems(path)
+
+    def _bank_problems(self, path: str) -> list[str]:
+        lines = _choice_problem(f"{path}.layout", self.layout, MEMORY_LAYOUTS)
+        given = {"banks": self.banks, "bank_bytes": self.bank_bytes, "layout": self.layout != "row"}
+        if path != "memory.vmem":
+            return lines + [
+                f"{path}.{name} must be left out: only the banks of memory.vmem are modelled"
+                for name in given
+                if given[name]
+            ]
+        if self.banks is None:
+            return lines + [
+                f"{path}.{name} must be left out where {path}.banks is not given"
+                for name in ("bank_bytes", "layout")
+                if given[name]
+            ]
+        if self.bank_bytes is None:
+            lines.append(f"{path}.bank_bytes must be given where {path}.banks is: bytes of one bank's word")
+        else:
+            lines += count_problem(f"{path}.bank_bytes", self.bank_bytes)
+        return lines + count_problem(f"{path}.banks", self.banks)
 
     def _part_problems(self, path: str) -> list[str]:
         lines = _choice_problem(f"{path}.model", self.model, MEMORY_MODELS)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .plan import DIMS, OPERAND_DIMS, Problem, array_work
+from .plan import DIMS, OPERAND_DIMS, Problem, array_work, step_cycles
 from .traffic import Sums, all_once, array_cycles, block_cycles, larger, port_totals, visits
 
 
@@ -31,6 +31,7 @@ class Bounds:
         self._drain = 0 if problem.timing.serial else problem.timing.drain
         self.work = cache(self.work)  # type: ignore[method-assign]
         self._meanwhile = cache(self._meanwhile)  # type: ignore[method-assign]
+        self._step = cache(self._step)  # type: ignore[method-assign]
 
     @cached_property
     def each(self) -> dict[str, Sums]:
@@ -56,7 +57,7 @@ class Bounds:
         moving = problem.batch * (ports.load_cycles + ports.store_cycles)
         if problem.operands["lhs"].place and problem.operands["rhs"].place:
             # The last block loads something, and all loads and all stores but two have gone before it.
-            tiles, streamed, port = array_work(problem, way, self.last)
+            tiles, streamed, port = self._work_of(way, self.last)
             final = tiles * larger(timing.tile(streamed), port) if timing.serial else streamed + timing.drain
             bound = np.maximum(bound, moving - 2 * self._longest_store + final + self._last_store)
             if problem.buffers == 1:
@@ -64,6 +65,13 @@ class Bounds:
                 count = problem.batch * self.blocks["m"] * self.blocks["n"] * self.blocks["k"]
                 bound = np.maximum(bound, moving + self.work(way) - count * self._widest_gap(way))
         return np.maximum(bound, moving)
+
+    def _work_of(self, way: tuple[int, int], size: Mapping[str, Any]) -> tuple[Any, Any, Any]:
+        """What the busiest array does for one block of these sides."""
+        return array_work(self.problem, way, size, self._step(way))
+
+    def _step(self, way: tuple[int, int]) -> Any:
+        return step_cycles(self.problem, way, self.tile)
 
     @cached_property
     def _first(self) -> Any:
@@ -103,18 +111,18 @@ class Bounds:
         Overlapped, the wait behind the block before is among them.
         """
         timing = self.problem.timing
-        tiles, streamed, port = array_work(self.problem, way, self.tile)
+        tiles, streamed, port = self._work_of(way, self.tile)
         if timing.serial:
             return tiles * larger(timing.tile(streamed), port)
         apart = larger(port, max(timing.load, timing.shift_out))
-        _, shortest, _ = array_work(self.problem, way, self._small)
+        _, shortest, _ = self._work_of(way, self._small)
         return tiles * larger(streamed, apart) + larger(apart - shortest, 0)
 
     def _widest_gap(self, way: tuple[int, int]) -> Any:
         """Most cycles that the arrays wait for themselves, or their port, behind a tile."""
         timing, gaps = self.problem.timing, []
         for size in (self.tile, self.last):
-            _, streamed, port = array_work(self.problem, way, size)
+            _, streamed, port = self._work_of(way, size)
             gaps.append(larger(larger(max(timing.load, timing.shift_out), port) - streamed, 0))
         return np.maximum(*gaps)
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..blocks.array import AXES, Timing
 from ..blocks.dram_port import DramPort
+from .banks import Banks, cycles_of_step, streams
 
 DIMS = ("m", "n", "k")
 ORDERS = ("mnk", "mkn", "nmk", "nkm", "kmn", "knm")
@@ -112,6 +113,8 @@ class Problem:
         Bytes of all accumulators of the core; None where sums lie in the on-chip memory.
     port
         The on-chip memory's port to the arrays.
+    banks
+        Its banks; None where no two words get into one another's way.
     """
 
     m: int
@@ -129,6 +132,7 @@ class Problem:
     port: Place
     block_tiles: int | None = None
     passes: int = 1
+    banks: Banks | None = None
 
     def size(self, dim: str) -> int:
         """Length of one dimension."""
@@ -195,10 +199,28 @@ class Plan:
         return -(-problem.size(dim) // self.tile[dim])
 
 
-def array_work(problem: Problem, split: tuple[int, int], size: Mapping[str, Any]) -> tuple[Any, Any, Any]:
+def step_cycles(problem: Problem, split: tuple[int, int], tile: Mapping[str, Any]) -> Any:
+    """Cycles of a step of the stream: a hop, or what the banks need where that is more.
+
+    `tile` maps each dimension to the sides of the plans' blocks (ints or integer arrays).
+    """
+    hop = problem.timing.interval
+    if problem.banks is None:
+        return hop
+    bits = {name: operand.bits for name, operand in problem.operands.items()}
+    sides = (problem.timing.rows, problem.timing.cols)
+    entering = streams(problem.dataflow, problem.banks, bits, *sides, problem.lanes, problem.passes)
+    cycles = cycles_of_step(problem.dataflow, problem.banks, entering, tile, split[1])
+    return cycles + (hop > cycles) * (hop - cycles)
+
+
+def array_work(
+    problem: Problem, split: tuple[int, int], size: Mapping[str, Any], step: Any = None
+) -> tuple[Any, Any, Any]:
     """What the busiest array does for one block: (tiles, cycles streamed, cycles of the on-chip port).
 
-    Both cycles are per tile. `size` maps each dimension to the block's sides (ints or integer arrays).
+    Both cycles are per tile. `size` maps each dimension to the block's sides (ints or integer arrays). A step
+    of the stream takes `step` cycles, a hop where it is not given.
     """
     axes = AXES[problem.dataflow]
     timing = problem.timing
@@ -212,7 +234,7 @@ def array_work(problem: Problem, split: tuple[int, int], size: Mapping[str, Any]
     else:
         row_tiles = problem.passes * row_tiles
         streamed_rows = -(-size[axes.stream] // along)
-    streamed = timing.interval * -(-streamed_rows // problem.lanes)
+    streamed = (timing.interval if step is None else step) * -(-streamed_rows // problem.lanes)
     port = problem.port.cycles(_fed_bytes(problem, split, streamed_rows))
     return row_tiles * col_tiles, streamed, port
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ..blocks.pipeline import Outcome, Stage, run_nest
-from .plan import DIMS, OPERAND_DIMS, Operand, Plan, Problem, array_work
+from .plan import DIMS, OPERAND_DIMS, Operand, Plan, Problem, array_work, step_cycles
 
 Index = tuple[int, ...]
 
@@ -100,7 +100,8 @@ def stage_of(problem: Problem, plan: Plan, block: Block) -> Stage:
     second, late_second = load(problem.streaming)
     third, late_third = load("psum")
     store = block.store
-    tiles, streamed, port = array_work(problem, plan.split, block.size)
+    step = step_cycles(problem, plan.split, plan.tile)
+    tiles, streamed, port = array_work(problem, plan.split, block.size, step)
     return Stage(
         first,
         second,
@@ -113,6 +114,7 @@ def stage_of(problem: Problem, plan: Plan, block: Block) -> Stage:
         int(streamed),
         int(port),
         block.joins,
+        int(streamed // step * (step - problem.timing.interval)),
     )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ..blocks.array import AXES
-from .plan import DIMS, OPERAND_DIMS, Problem, array_work
+from .plan import DIMS, OPERAND_DIMS, Problem, array_work, step_cycles
 
 
 class Sums(NamedTuple):
@@ -126,12 +126,14 @@ def array_cycles(problem: Problem, tile: Mapping[str, Any], split: tuple[int, in
     timing = problem.timing
     stream = AXES[problem.dataflow].stream
     one_chain = -(-problem.size(stream) // tile[stream]) == 1
+    step = step_cycles(problem, split, tile)
     total: Any = 0
     widest: Any = 0
     for m_count, m_side in sides(problem.m, tile["m"]):
         for n_count, n_side in sides(problem.n, tile["n"]):
             for k_count, k_side in sides(problem.k, tile["k"]):
-                tiles, streamed, port = array_work(problem, split, {"m": m_side, "n": n_side, "k": k_side})
+                sizes = {"m": m_side, "n": n_side, "k": k_side}
+                tiles, streamed, port = array_work(problem, split, sizes, step)
                 if timing.serial:
                     pace = larger(timing.tile(streamed), port)
                 elif problem.dataflow == "os":

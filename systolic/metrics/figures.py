@@ -135,7 +135,13 @@ _CAUSES = group(
         ("stall_dram", "cycles", "Nothing moves: waiting for main-memory bandwidth."),
         ("stall_latency", "cycles", "Nothing moves: waiting for the first byte of a transfer."),
         ("stall_onchip", "cycles", "Nothing moves: waiting for an on-chip memory's bandwidth."),
-        ("stall_bank", "cycles", "Nothing moves: accesses to one bank take turns."),
+        (
+            "stall_bank",
+            "cycles",
+            "No word enters the array: words of one step of its stream lie in the same bank, and take turns.",
+            "Per step of the stream: the words in its fullest bank - mac_interval, where that is more than 0; "
+            "all steps keep the pace of the slowest.",
+        ),
         ("stall_dependency", "cycles", "Nothing moves: waiting for a result that is not ready."),
         ("stall_sync", "cycles", "Nothing moves: waiting at a barrier."),
         ("stall_link", "cycles", "Nothing moves: waiting for another chip."),

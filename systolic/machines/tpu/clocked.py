@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from ...blocks.array import AXES, folds, pieces
 from ...mapping.plan import Plan, Problem, array_work
 from ...mapping.schedule import Block, block_at, indices
+from .addresses import slowest_step
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +130,12 @@ class Core:
         ]
         self.fed = [0] * len(self.blocks)
         self.out = [0] * len(self.blocks)
-        self.waits = {"preload": 0, "compute": 0, "wait": 0, "stall_onchip": 0, "stall_dram": 0}
+        first = (piece for feeder in self.feeders for block, piece in feeder.pieces if block == 0)
+        self.step = slowest_step(problem, plan, first)
+        """Clocks of a step of the streams."""
+        self.waits = dict.fromkeys(
+            ("preload", "compute", "wait", "stall_onchip", "stall_bank", "stall_dram"), 0
+        )
 
     def _add(self, index: tuple[int, ...]) -> None:
         problem, plan = self.problem, self.plan
@@ -225,7 +231,7 @@ class Core:
             return
         number, piece = feeder.pieces[feeder.done]
         timing, problem = self.problem.timing, self.problem
-        streamed = timing.interval * folds(piece.stream[1] - piece.stream[0], problem.lanes)
+        streamed = self.step * folds(piece.stream[1] - piece.stream[0], problem.lanes)
         rest = (problem.streaming, "psum")
         if timing.serial:
             ready = elapsed >= feeder.clear and self._here(number, (problem.stationary, *rest), elapsed)
@@ -258,7 +264,8 @@ class Core:
         _, _, port = array_work(problem, self.plan.split, self.blocks[number].size)
         if feeder is self.feeders[0]:
             self._account(feeder, load, start, streamed, port)
-        feeder.placed.append((load + 1, start + 1))
+        first_read = self.step - timing.interval
+        feeder.placed.append((load + 1 + first_read, start + 1 + first_read))
         feeder.done += 1
         feeder.start = start
         feeder.end = start + streamed
@@ -271,7 +278,9 @@ class Core:
     def _account(self, feeder: Feeder, load: int, start: int, streamed: int, port: int) -> None:
         """Give each clock since the array's last word, and those of this tile, to its cause."""
         timing, waits = self.problem.timing, self.waits
-        waits["compute"] += streamed
+        hops = streamed // self.step * timing.interval
+        waits["compute"] += hops
+        waits["stall_bank"] += streamed - hops
         if timing.serial:
             waits["stall_dram"] += load - feeder.clear
             waits["preload"] += timing.load

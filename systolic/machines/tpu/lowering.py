@@ -10,6 +10,7 @@ from ...blocks.array import AXES, Timing, folds, pieces
 from ...blocks.dram_port import DramPort
 from ...chips.spec import Memory, TpuChip
 from ...errors import SystolicError
+from ...mapping.banks import Banks
 from ...mapping.mapper import Mapped, search
 from ...mapping.plan import DIMS, ORDERS, CoreSplit, Operand, Place, Problem, Share
 from ...mapping.space import Pins
@@ -248,6 +249,7 @@ class _Lowering:
             block_tiles=chip.policy.block_tiles,
             acc_bytes=None if accumulators is None else accumulators // apart,
             port=self._port(vmem, apart),
+            banks=self._banks(vmem),
         )
 
     def _acc_bytes(self) -> int | None:
@@ -271,6 +273,11 @@ class _Lowering:
             burst=-(-memory.burst_bytes // access) * access,
             dram=dram,
         )
+
+    def _banks(self, vmem: Memory) -> Banks | None:
+        if vmem.banks is None or vmem.bank_bytes is None:
+            return None
+        return Banks(count=vmem.banks, word_bytes=vmem.bank_bytes, layout=vmem.layout)
 
     def _port(self, vmem: Memory, sharers: int) -> Place:
         rate = vmem.cycles_per_byte(self.chip.clock_hz, sharers)

@@ -176,7 +176,9 @@ def _arrays(step: GemmStep, chip: TpuChip, core: Core) -> dict[int, SteppedArray
             for (block, piece), (load, start) in zip(feeder.pieces, feeder.placed, strict=True)
         ]
         output_stationary = step.dataflow == "os"
-        arrays[number] = SteppedArray(chip.array, problem.lanes, output_stationary, tiles, step.formats.acc)
+        arrays[number] = SteppedArray(
+            chip.array, problem.lanes, output_stationary, tiles, step.formats.acc, core.step
+        )
     return arrays
 
 
