@@ -16,7 +16,15 @@ import systolic
 
 ROOT = Path(__file__).parents[2]
 SIMS = ROOT / "sims"
-STUDIES = ("critical_batch", "minilm", "scalesim_counts", "tpu_measured", "training_step")
+STUDIES = (
+    "critical_batch",
+    "dram_bandwidth",
+    "dram_trace",
+    "minilm",
+    "scalesim_counts",
+    "tpu_measured",
+    "training_step",
+)
 
 # Rows from which on a matmul is bound by compute. TPU v1: ridge of its roofline, 1350 MACs per byte of weight
 # (Jouppi et al., ISCA 2017). TPU v5e: 240 (Austin et al., How to Scale Your Model, "All About Rooflines").
@@ -143,3 +151,23 @@ def test_training_in_bf16_follows_float32() -> None:
     assert all(abs(chip - plain) < 0.01 for chip, plain in losses)
     assert losses[0][0] > math.log(31)
     assert losses[-1][0] < 0.8 * losses[0][0]
+
+
+def test_dram_gives_its_peak_less_refreshes_to_a_stream_alone() -> None:
+    parts, chips = study("dram_bandwidth").split("\n\n")
+    for line in parts.splitlines()[1:]:
+        _, less_refresh, stream, steps, scattered = line.split()
+        assert float(stream) == pytest.approx(float(less_refresh), rel=0.04)
+        assert float(scattered) < 0.6 * float(stream)
+        assert float(scattered) < float(steps) <= 1.01 * float(stream)
+    # ayaka14732, tpu-v4-latency-numbers: 997 of 1200 GB/s; what is above it is not the DRAM's.
+    stepped = {line.split()[0]: float(line.split()[-1]) for line in chips.splitlines()[1:]}
+    assert 100 * 997 / 1200 < stepped["tpu-v4"] < 100
+
+
+def test_dram_trace_is_as_long_as_announced(tmp_path: Path) -> None:
+    target = tmp_path / "trace"
+    out = study("dram_trace", "256,128,128", "--on", "tpu-v4", "-o", str(target))
+    # 256 x 128 and 128 x 128 read, the former once and the latter by each of two cores, 256 x 128 written.
+    assert out.startswith("5120 accesses") or out.startswith("6144 accesses")
+    assert len(target.read_text().splitlines()) == int(out.split()[0])
