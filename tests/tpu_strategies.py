@@ -38,7 +38,7 @@ def busy_chips(draw: st.DrawFn, largest: int = 5) -> TpuChip:
     levels = {
         "dram": draw(memory_paths(clock_hz, st.none())),
         "vmem": replace(
-            draw(memory_paths(clock_hz, st.none() | st.integers(700, 6000))), latency_ns=0, burst_bytes=1
+            draw(memory_paths(clock_hz, st.none() | st.integers(1400, 6000))), latency_ns=0, burst_bytes=1
         ),
     }
     if draw(st.booleans()):

@@ -293,14 +293,17 @@ def _back_to_back(
 def _close(state: State, run: _Run) -> Outcome:
     """Let the last results leave and the last store finish; name the causes."""
     timing, counts = run.timing, run.counts
-    array_end = state.end if timing.serial else state.end + timing.drain
+    array_end = drained = state.end if timing.serial else state.end + timing.drain
+    if not timing.serial:
+        # The on-chip port needs as long for the last tile as for any other.
+        array_end = max(drained, state.clear)
     total = max(array_end, max(state.port, state.ready) + state.pending if state.pending else 0)
     if run.limit is not None and counts[_LATE] + total - array_end > run.limit:
         raise TooSlow
     causes = {
         "preload": counts[_PRELOAD],
         "compute": counts[_COMPUTE],
-        "stall_onchip": counts[_ONCHIP],
+        "stall_onchip": counts[_ONCHIP] + array_end - drained,
         "stall_bank": counts[_BANK],
         "stall_dram": counts[_STALL] + total - array_end,
     }

@@ -337,7 +337,8 @@ class Walk:
             finish, clear = last + streamed, last + port
             done = finish + space.drain
         self.before[now], self.end[now], self.start[now], self.clear[now] = end, finish, last, clear
-        self.ready[now] = self.done[now] = done
+        self.ready[now] = done
+        self.done[now] = np.maximum(done, clear)  # the on-chip port has handed over the last tile
 
     def _work(self, sides: np.ndarray, now: slice) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(tiles, cycles streamed, cycles of the on-chip port per tile) of the busiest array."""

@@ -170,7 +170,7 @@ class Core:
             for feeder in self.feeders:
                 self._feed(feeder, elapsed)
             if at_hand is None and not self.queue and all(f.done == len(f.pieces) for f in self.feeders):
-                return max(elapsed, *(self._drained(f) for f in self.feeders))
+                return max(elapsed, *(self.drained(f) for f in self.feeders))
             elapsed += 1
             if at_hand is not None:
                 place = self.problem.operands[at_hand.name].place
@@ -302,7 +302,9 @@ class Core:
         waits["stall_onchip"] += onchip
         waits["stall_dram"] += gap - own - onchip
 
-    def _drained(self, feeder: Feeder) -> int:
+    def drained(self, feeder: Feeder) -> int:
+        """When the last result has left its array, and the on-chip port has handed over all that it got."""
         if not feeder.placed:
             return 0
-        return feeder.clear if self.problem.timing.serial else feeder.end + self.problem.timing.drain
+        timing = self.problem.timing
+        return feeder.clear if timing.serial else max(feeder.end + timing.drain, feeder.clear)

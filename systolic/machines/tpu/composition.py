@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from ...blocks.dram_port import port_cycles
 from ...chips.spec import TpuChip
 from ...mapping.schedule import first_weights
 from ...mapping.traffic import block_bytes
 from ...result import Result
-from .costing import gemm_cost
+from .costing import gemm_cost, onchip_cycles
 from .lowering import GemmStep, Step
 
 
@@ -33,12 +34,9 @@ def compose(steps: Sequence[Step], results: Sequence[Result], chip: TpuChip) -> 
             room[step.op.name] = _room_beside(steps, results, len(rows), chip)
             rows.append(result)
         elif step.op.fused_into in room:
-            left = room[step.op.fused_into]
-            over_vector = max(0, result.busy_cycles - left.vector)
-            over_port = max(0, _port_cycles(result, chip) - left.port)
-            exposed = max(over_vector, over_port)
-            room[step.op.fused_into] = left.less(result.busy_cycles, _port_cycles(result, chip))
-            cause = "vector" if over_vector >= over_port else "stall_dram"
+            needed = _Room(result.busy_cycles, _port_cycles(result, chip), _onchip_cycles(result, chip))
+            cause, exposed = room[step.op.fused_into].exposed(needed)
+            room[step.op.fused_into] = room[step.op.fused_into].less(needed)
             causes = {cause: exposed} if exposed else {}
             rows.append(replace(result, cycles=exposed, cycles_by_cause=causes))
         else:
@@ -99,15 +97,24 @@ def _ahead(steps: Sequence[Step], idle: Sequence[int], step: GemmStep, before: i
     return min(idle[before], move.cycles if room >= move.bytes else int(place.cycles(max(0, room))))
 
 
-@dataclass(frozen=True)
-class _Room:
-    """Cycles that the vector unit, and the memory port, have left while a matmul runs."""
+class _Room(NamedTuple):
+    """Cycles that the vector unit, the memory port and the on-chip ports have left while a matmul runs.
+
+    Of a fused op, those that it needs.
+    """
 
     vector: int
     port: int
+    onchip: int
 
-    def less(self, vector: int, port: int) -> _Room:
-        return _Room(max(0, self.vector - vector), max(0, self.port - port))
+    def less(self, used: _Room) -> _Room:
+        """What is left once `used` is taken."""
+        return _Room(*(max(0, left - taken) for left, taken in zip(self, used, strict=True)))
+
+    def exposed(self, needed: _Room) -> tuple[str, int]:
+        """(cause, cycles) of what finds no room; a tie goes to the first cause."""
+        over = [max(0, want - left) for want, left in zip(needed, self, strict=True)]
+        return ("vector", "stall_dram", "stall_onchip")[over.index(max(over))], max(over)
 
 
 def _room_beside(steps: Sequence[Step], results: Sequence[Result], i: int, chip: TpuChip) -> _Room:
@@ -117,7 +124,13 @@ def _room_beside(steps: Sequence[Step], results: Sequence[Result], i: int, chip:
         taker = next(j for j in range(i + 1, len(steps)) if isinstance(steps[j], GemmStep))
         beside.append(results[taker])
     cycles = sum(result.cycles for result in beside)
-    return _Room(cycles, cycles - sum(_port_cycles(result, chip) for result in beside))
+    port, onchip = (sum(of(result, chip) for result in beside) for of in (_port_cycles, _onchip_cycles))
+    return _Room(cycles, cycles - port, cycles - onchip)
+
+
+def _onchip_cycles(result: Result, chip: TpuChip) -> int:
+    """Cycles of the cores' on-chip ports that a row's reads take."""
+    return onchip_cycles(sum(traffic.read for traffic in result.bytes.get("vmem", {}).values()), chip)
 
 
 def _port_cycles(result: Result, chip: TpuChip) -> int:

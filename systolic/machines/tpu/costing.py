@@ -245,6 +245,8 @@ def _vector(step: VectorStep, chip: TpuChip) -> Result:
     else:
         read, write = op.read_bytes, op.write_bytes
         cycles, causes, idle = _vector_schedule(step, chip, cycles_each)
+        if step.level == "vmem" and (wait := onchip_cycles(read, chip) - cycles) > 0:
+            cycles, causes = cycles + wait, {**causes, "stall_onchip": wait}
     traffic: dict[str, dict[str, Traffic]] = {}
     if read or write:
         traffic = {step.level: {"other": Traffic(read, write)}}
@@ -259,6 +261,12 @@ def _vector(step: VectorStep, chip: TpuChip) -> Result:
         source="tiled",
         port_idle=idle,
     )
+
+
+def onchip_cycles(read_bytes: int, chip: TpuChip) -> int:
+    """Cycles in which the cores read `read_bytes` from their on-chip memories, in equal parts."""
+    each = chip.memory["vmem"].cycles_per_byte(chip.clock_hz)
+    return -(-read_bytes * each.numerator // (each.denominator * chip.cores))
 
 
 def _vector_schedule(step: VectorStep, chip: TpuChip, vector_cycles: int) -> Outcome:

@@ -205,8 +205,10 @@ def _causes(core: Core, clocks: int) -> dict[str, int]:
     timing, feeder = core.problem.timing, core.feeders[0]
     waits = dict(core.waits)
     saved = clocks - Core(core.problem, core.plan, ahead=core.ahead, prompt=True).run()
-    drained = feeder.clear if timing.serial else feeder.end + timing.drain
+    drained = core.drained(feeder)
     waits["stall_dram"] += clocks - drained
+    if not timing.serial:
+        waits["stall_onchip"] += drained - feeder.end - timing.drain
     waits["stall_latency"] = min(waits["stall_dram"], saved)
     waits["stall_dram"] -= waits["stall_latency"]
     if timing.serial:
