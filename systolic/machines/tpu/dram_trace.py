@@ -79,7 +79,8 @@ def write_trace(
     path
         The file; it appears when it is complete.
     style
-        ``dramsim3``: ``0xADDRESS READ CYCLE``; ``ramulator2``: ``LD 0xADDRESS``, which has no time.
+        ``dramsim3``: ``0xADDRESS READ CYCLE``; ``ramulator2``: ``LD 0xADDRESS``, which has no time (revision
+        2b9b3ae of its LoadStoreTrace takes loads for writes and stores for reads).
     announce
         Is told how large the file will be before it is begun.
 
