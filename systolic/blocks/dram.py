@@ -2,8 +2,8 @@
 
 Channels do not know one another: each serves its requests as its own scheduler likes, with all of them there
 from the start. So a run shows what a stream of transfers costs the memory, not what waits for data. Not
-modelled: several ranks or layers on one bus, the command bus that two pseudo channels of HBM share, refresh of
-single banks, power-down.
+modelled: several ranks or layers on one bus, the command bus that two pseudo channels of HBM share, refresh
+of single banks, power-down.
 """
 
 from __future__ import annotations
