@@ -152,7 +152,7 @@ class _Table:
             dram = _dram_total(split, tile, order, each)
             for w, way in enumerate(ways):
                 keep = fresh & legal(problem, tile, bounds.blocks, order, way)
-                index = ((number * len(ways) + w) * len(ORDERS) + o) * 2**24 + np.arange(len(tiles))
+                index = ((number * 2**16 + w) * len(ORDERS) + o) * 2**24 + np.arange(len(tiles))
                 rows = np.stack([bounds.cycles(order, way), dram, onchip[w], index], axis=1)[keep]
                 count = len(rows)
                 parts.append(
