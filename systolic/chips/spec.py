@@ -302,7 +302,7 @@ class Policy:
     fusion
         What becomes of rows that are reduced before they are used, such as softmax: ``none`` (an op
         that holds rows on chip), ``xla`` (a pass over memory for each statistic of a row) or ``flash``
-        (as ``none``, and the scores of attention never leave the chip).
+        (as ``xla``, but the scores of attention never leave the chip).
     block_bytes
         Bytes of one core's on-chip memory that the blocks of one op may take; None: all that is left.
     block_tiles

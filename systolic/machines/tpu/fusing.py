@@ -8,8 +8,8 @@ Each statistic of a row (its largest element, a sum) has to be known before the 
   the array; the rest of a softmax on the one that takes its result, as its operand enters. On TPU v3 a
   softmax by itself moves 16.0 bytes per float32 element, three reads and one write, and attention as a
   whole takes what this rule says (artifact of PyTorchSim).
-- ``flash``: as ``none``, and the scores of attention never leave the chip; the softmax works on them
-  between the two matmuls (Dao et al. 2022, arXiv 2205.14135).
+- ``flash``: as ``xla``, but attention is a kernel of its own: scores never leave the chip, and the softmax
+  works on them between the two matmuls (Dao et al. 2022, arXiv 2205.14135).
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ def fuse(ops: Sequence[Op], fusion: str) -> tuple[Op, ...]:
         if not isinstance(op, VectorOp) or op.fused_into or _statistics(op) == 0:
             continue
         before, after = _maker(fused, i), _taker(fused, i)
-        if fusion == "xla":
-            fused[i] = _in_passes(op, made=before is not None, taken=after is not None)
-        elif fusion == "flash" and before is not None and after is not None:
+        if fusion == "flash" and before is not None and after is not None:
             maker, taker = fused[before], fused[after]
             assert isinstance(maker, Gemm) and isinstance(taker, Gemm)
             fused[before] = replace(maker, out_at="stream")
             fused[i] = replace(op, fused_into=maker.name, side_elements=0)
             fused[after] = replace(taker, lhs_at="stream")
+        elif fusion != "none":
+            fused[i] = _in_passes(op, made=before is not None, taken=after is not None)
     return tuple(fused)
 
 
