@@ -105,7 +105,7 @@ def _vector_at(builder: Any, base: Any, offset: Any, vector: Any) -> Any:
 def _splat(builder: Any, scalar: Any, vector: Any) -> Any:
     undefined = ir.Constant(vector, ir.Undefined)
     first = builder.insert_element(undefined, scalar, ir.Constant(ir.IntType(32), 0))
-    lanes = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+    lanes = ir.Constant(ir.VectorType(ir.IntType(32), vector.count), [0] * vector.count)
     return builder.shuffle_vector(first, undefined, lanes)
 
 
@@ -154,6 +154,97 @@ mac_row = _plain_mac_row if numba.config.DISABLE_JIT else _llvm_mac_row
 """mac_row(out, to, psum, at, a, a_at, w, w_at, n): out[to + c] = psum[at + c] + a[a_at + c] * w[w_at + c] for
 c < n, on flat float32, int32 or int64 arrays; `out` must not overlap what is read, unless it is the same
 words.
+"""
+
+
+def _plain_shift_row(words: Any, at: int, n: int, entering: Any) -> None:
+    """Twin of :func:`shift_row` without vectors."""
+    words[at + 1 : at + n] = words[at : at + n - 1].copy()
+    words[at] = entering
+
+
+@intrinsic
+def _llvm_shift_row(typing_context: Any, words: Any, at: Any, n: Any, entering: Any) -> Any:
+    return types.void(words, types.int64, types.int64, words.dtype), _emit_shift_row
+
+
+def _emit_shift_row(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    index = ir.IntType(64)
+    dtype = signature.args[0].dtype
+    element = ir.FloatType() if dtype == types.float32 else ir.IntType(dtype.bitwidth)
+    lanes = 64 * 8 // dtype.bitwidth  # words of a 512-bit vector
+    data = context.make_array(signature.args[0])(context, builder, args[0]).data
+    first = builder.gep(data, [args[1]])
+    moving = builder.sub(args[2], ir.Constant(index, 1))
+    whole = builder.and_(moving, ir.Constant(index, -lanes))
+
+    def loop(begin: Any, stop: Any, step: int, kind: Any) -> None:
+        # From the end, so that a word is read before its place is written.
+        with cgutils.for_range_slice(builder, begin, stop, ir.Constant(index, step), index) as (done, _):
+            source = builder.sub(builder.sub(moving, done), ir.Constant(index, step))
+            place = builder.gep(first, [source])
+            word = builder.load(builder.bitcast(place, kind.as_pointer()), align=1)
+            target = builder.gep(place, [ir.Constant(index, 1)])
+            builder.store(word, builder.bitcast(target, kind.as_pointer()), align=1)
+
+    loop(ir.Constant(index, 0), whole, lanes, ir.VectorType(element, lanes))
+    loop(whole, moving, 1, element)
+    builder.store(args[3], first)
+    return context.get_dummy_value()
+
+
+shift_row = _plain_shift_row if numba.config.DISABLE_JIT else _llvm_shift_row
+"""shift_row(words, at, n, entering): move words[at : at + n] one place on, in place; `entering` comes first.
+
+`words` is a flat array of float32, int64 or uint8; the last word drops out.
+"""
+
+
+def _plain_count_row(words: Any, at: int, others: Any, others_at: int, n: int, flag: int) -> int:
+    """Twin of :func:`count_row` without vectors."""
+    return int((words[at : at + n] & others[others_at : others_at + n] & flag != 0).sum())
+
+
+@intrinsic
+def _llvm_count_row(
+    typing_context: Any, words: Any, at: Any, others: Any, others_at: Any, n: Any, flag: Any
+) -> Any:
+    return types.int64(words, types.int64, others, types.int64, types.int64, types.int64), _emit_count_row
+
+
+def _emit_count_row(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    byte, index, lanes = ir.IntType(8), ir.IntType(64), 64
+    starts = [
+        builder.gep(context.make_array(signature.args[i])(context, builder, args[i]).data, [args[i + 1]])
+        for i in (0, 2)
+    ]
+    flag = builder.trunc(args[5], byte)
+    total = cgutils.alloca_once_value(builder, ir.Constant(index, 0))
+
+    def loop(begin: Any, stop: Any, step: int) -> None:
+        kind = ir.VectorType(byte, step) if step > 1 else byte
+        wanted = _splat(builder, flag, kind) if step > 1 else flag
+        none = ir.Constant(kind, [0] * step) if step > 1 else ir.Constant(byte, 0)
+        with cgutils.for_range_slice(builder, begin, stop, ir.Constant(index, step), index) as (c, _):
+            places = (builder.bitcast(builder.gep(start, [c]), kind.as_pointer()) for start in starts)
+            one, other = (builder.load(place, align=1) for place in places)
+            carried = builder.icmp_unsigned("!=", builder.and_(builder.and_(one, other), wanted), none)
+            if step > 1:
+                found = builder.ctpop(builder.bitcast(carried, index))
+            else:
+                found = builder.zext(carried, index)
+            builder.store(builder.add(builder.load(total), found), total)
+
+    whole = builder.and_(args[4], ir.Constant(index, -lanes))
+    loop(ir.Constant(index, 0), whole, lanes)
+    loop(whole, args[4], 1)
+    return builder.load(total)
+
+
+count_row = _plain_count_row if numba.config.DISABLE_JIT else _llvm_count_row
+"""count_row(words, at, others, others_at, n, flag) -> in how many of n places both words carry the flag.
+
+Flat uint8 arrays.
 """
 
 block = _plain_block if numba.config.DISABLE_JIT else _llvm_block

@@ -11,10 +11,20 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from .compile import kernel
-from .stationary import CLOCKS, LAST, LAST_BUSY, MACS, REAL, SLOTS, SWAP, TOKEN, WRAPS
+from .micro import count_row, mac_row, shift_row
+from .stationary import (
+    CLOCKS,
+    LAST,
+    LAST_BUSY,
+    MACS,
+    REAL,
+    SLOTS,
+    SWAP,
+    TOKEN,
+    WRAPS,
+    wrap_row,
+)
 
 EMPTY, HELD, MOVING = 0, 1, 2
 """What a shadow is doing with a finished sum."""
@@ -60,65 +70,81 @@ def step_output_stationary(
     """
     lanes, rows, cols = act.shape
     low, high, span = acc[0], acc[1], acc[2]
-    zero = np.zeros(1, psum.dtype)[0]
-    row = np.empty(cols, act.dtype)
-    row_flags = np.empty(cols, flags.dtype)
+    acts, marks, weights, sums = act.reshape(-1), flags.reshape(-1), weight.reshape(-1), psum.reshape(-1)
+    tops, states = weight_flags.reshape(-1), shadow_state.reshape(-1)
     for t in range(left.shape[0]):
+        bottom[t, :] = 0
+        bottom_full[t, :] = 0
         busy = False
-        for c in range(cols):
-            for r in range(rows):
-                if release[t, c] and shadow_state[r, c] == HELD:
-                    shadow_state[r, c] = MOVING
-            leaves = shadow_state[rows - 1, c] == MOVING
-            bottom[t, c] = shadow[rows - 1, c] if leaves else zero
-            bottom_full[t, c] = leaves
-            busy = busy or leaves
-            for r in range(rows - 1, -1, -1):
-                if shadow_state[r, c] == MOVING:
-                    shadow[r, c] = zero
-                    shadow_state[r, c] = EMPTY
-                if r > 0 and shadow_state[r - 1, c] == MOVING:
-                    shadow[r, c] = shadow[r - 1, c]
-                    shadow_state[r, c] = MOVING
+        if release[t].any() or count_row(states, 0, states, 0, states.size, MOVING):
+            busy = _shift_out(release[t], shadow, shadow_state, bottom[t], bottom_full[t])
         for r in range(rows - 1, -1, -1):
             for lane in range(lanes):
-                for c in range(cols):
-                    row[c] = act[lane, r, c]
-                    row_flags[c] = flags[lane, r, c]
-                act[lane, r, 0] = left[t, lane, r]
-                flags[lane, r, 0] = left_flags[t, lane, r]
-                for c in range(cols - 1):
-                    act[lane, r, c + 1] = row[c]
-                    flags[lane, r, c + 1] = row_flags[c]
+                here = (lane * rows + r) * cols
+                shift_row(acts, here, cols, left[t, lane, r])
+                shift_row(marks, here, cols, left_flags[t, lane, r])
                 for c in range(cols):
                     weight[lane, r, c] = weight[lane, r - 1, c] if r > 0 else top[t, lane, c]
+                for c in range(cols):
                     weight_flags[lane, r, c] = (
                         weight_flags[lane, r - 1, c] if r > 0 else top_flags[t, lane, c]
                     )
-            macs = 0
-            slots = 0
-            wraps = 0
-            for c in range(cols):
-                total = zero if flags[0, r, c] & SWAP else psum[r, c]
-                for lane in range(lanes):
-                    if (flags[lane, r, c] & weight_flags[lane, r, c]) & REAL:
-                        total = total + act[lane, r, c] * weight[lane, r, c]
-                        macs += 1
-                        if total < low:
-                            total += span
-                            wraps += 1
-                        elif total > high:
-                            total -= span
-                            wraps += 1
-                    slots += (flags[lane, r, c] & TOKEN) != 0
-                psum[r, c] = total
-                if flags[0, r, c] & LAST:
-                    shadow[r, c] = total
-                    shadow_state[r, c] = HELD
-            busy = busy or slots > 0
-            counts[MACS] += macs
-            counts[SLOTS] += slots
-            counts[WRAPS] += wraps
+            if count_row(marks, r * cols, marks, r * cols, cols, SWAP):
+                for c in range(cols):
+                    if flags[0, r, c] & SWAP:
+                        psum[r, c] = 0
+            for lane in range(lanes):
+                here = (lane * rows + r) * cols
+                macs = count_row(marks, here, tops, here, cols, REAL)
+                slots = cols if macs == cols else count_row(marks, here, marks, here, cols, TOKEN)
+                if macs == cols:
+                    mac_row(sums, r * cols, sums, r * cols, acts, here, weights, here, cols)
+                elif macs > 0:
+                    _masked_add(flags[lane, r], weight_flags[lane, r], act[lane, r], weight[lane, r], psum[r])
+                if span != 0:
+                    counts[WRAPS] += wrap_row(psum[r], low, high, span)
+                counts[MACS] += macs
+                counts[SLOTS] += slots
+                busy = busy or slots > 0
+            if count_row(marks, r * cols, marks, r * cols, cols, LAST):
+                for c in range(cols):
+                    if flags[0, r, c] & LAST:
+                        shadow[r, c] = psum[r, c]
+                        shadow_state[r, c] = HELD
         counts[CLOCKS] += 1
         if busy:
             counts[LAST_BUSY] = counts[CLOCKS]
+
+
+@kernel
+def _masked_add(flags: Any, weight_flags: Any, act: Any, weight: Any, psum: Any) -> None:
+    """One row: add the product where both words are operands."""
+    for c in range(psum.size):
+        total = psum[c] + act[c] * weight[c]
+        psum[c] = total if (flags[c] & weight_flags[c]) & REAL else psum[c]
+
+
+@kernel
+def _shift_out(release: Any, shadow: Any, shadow_state: Any, bottom: Any, bottom_full: Any) -> bool:
+    """Let go of held sums where the line says so, move the moving ones down; whether one left below."""
+    rows, cols = shadow.shape
+    left = False
+    for c in range(cols):
+        if release[c]:
+            for r in range(rows):
+                if shadow_state[r, c] == HELD:
+                    shadow_state[r, c] = MOVING
+    for c in range(cols):
+        if shadow_state[rows - 1, c] == MOVING:
+            bottom[c] = shadow[rows - 1, c]
+            bottom_full[c] = 1
+            left = True
+    for r in range(rows - 1, -1, -1):
+        for c in range(cols):
+            if shadow_state[r, c] == MOVING:
+                shadow[r, c] = 0
+                shadow_state[r, c] = EMPTY
+            if r > 0 and shadow_state[r - 1, c] == MOVING:
+                shadow[r, c] = shadow[r - 1, c]
+                shadow_state[r, c] = MOVING
+    return left

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from .compile import kernel
-from .micro import mac_row
+from .micro import count_row, mac_row, shift_row
 
 TOKEN, REAL, SWAP, LAST = 1, 2, 4, 8
 """Flags of a word: it is there; it is an operand and no padding; it is the first, the last of its tile."""
@@ -73,37 +73,31 @@ def step_stationary(
     """
     lanes, rows, cols = act.shape
     low, high, span = acc[0], acc[1], acc[2]
-    acts, weights, sums = act.reshape(-1), weight.reshape(-1), psum.reshape(-1)
+    acts, marks, weights, sums = act.reshape(-1), flags.reshape(-1), weight.reshape(-1), psum.reshape(-1)
+    reals = weight_real.reshape(-1)
     zeros = np.zeros(cols, psum.dtype)
-    row = np.empty(cols, act.dtype)
-    row_flags = np.empty(cols, flags.dtype)
     for t in range(left.shape[0]):
         slots_before = counts[SLOTS]
         for r in range(rows - 1, -1, -1):
             for lane in range(lanes):
-                for c in range(cols):
-                    row[c] = act[lane, r, c]
-                    row_flags[c] = flags[lane, r, c]
-                act[lane, r, 0] = left[t, lane, r]
-                flags[lane, r, 0] = left_flags[t, lane, r]
-                for c in range(cols - 1):
-                    act[lane, r, c + 1] = row[c]
-                    flags[lane, r, c + 1] = row_flags[c]
-            if _any(flags[0, r], SWAP):
+                here = (lane * rows + r) * cols
+                shift_row(acts, here, cols, left[t, lane, r])
+                shift_row(marks, here, cols, left_flags[t, lane, r])
+            if count_row(marks, r * cols, marks, r * cols, cols, SWAP):
                 for c in range(cols):
                     if flags[0, r, c] & SWAP:
                         weight[r, c] = shadow[r, c]
                         weight_real[r, c] = shadow_real[r, c]
             for lane in range(lanes):
                 here = (lane * rows + r) * cols
-                macs = _count(flags[lane, r], weight_real[r], REAL)
+                macs = count_row(marks, here, reals, r * cols, cols, REAL)
                 counts[MACS] += macs
                 if macs == cols:
                     counts[SLOTS] += cols
                     source, at = (sums, here - cols) if r > 0 else (zeros, 0)
                     mac_row(sums, here, source, at, acts, here, weights, r * cols, cols)
                 else:
-                    counts[SLOTS] += _count(flags[lane, r], flags[lane, r], TOKEN)
+                    counts[SLOTS] += count_row(marks, here, marks, here, cols, TOKEN)
                     above = psum[lane, r - 1] if r > 0 else zeros
                     _masked_row(
                         flags[lane, r],
@@ -115,7 +109,7 @@ def step_stationary(
                         psum[lane, r],
                     )
                 if span != 0:
-                    counts[WRAPS] += _wrap(psum[lane, r], low, high, span)
+                    counts[WRAPS] += wrap_row(psum[lane, r], low, high, span)
         busy = counts[SLOTS] > slots_before
         busy = (
             _fall(t, top, top_flags, top_hops, shadow, shadow_real, moving, moving_flags, moving_hops, counts)
@@ -131,24 +125,6 @@ def step_stationary(
 
 
 @kernel
-def _any(flags: Any, flag: int) -> bool:
-    """Whether any word carries the flag."""
-    seen = np.uint8(0)
-    for c in range(flags.size):
-        seen |= flags[c]
-    return bool(seen & flag)
-
-
-@kernel
-def _count(flags: Any, others: Any, flag: int) -> int:
-    """In how many columns both words carry the flag."""
-    total = 0
-    for c in range(flags.size):
-        total += ((flags[c] & others[c]) & flag) != 0
-    return total
-
-
-@kernel
 def _masked_row(
     flags: Any, act: Any, weight: Any, weight_real: Any, above: Any, zero: Any, psum: Any
 ) -> None:
@@ -160,7 +136,7 @@ def _masked_row(
 
 
 @kernel
-def _wrap(psum: Any, low: Any, high: Any, span: Any) -> int:
+def wrap_row(psum: Any, low: Any, high: Any, span: Any) -> int:
     """Wrap sums that left the accumulator's range; return how many."""
     wraps = 0
     for c in range(psum.size):
