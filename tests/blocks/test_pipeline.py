@@ -62,7 +62,7 @@ def equal_blocks(number: int, stage: Stage, timing: Timing = UNIT, buffers: int 
         (4, block(load=5, compute=1, late=10), 2, 37, 37 - 4),
         (5, block(compute=3), 2, 5 * 3, 0),  # nothing to load
         (2, block(compute=3, tiles=4), 2, 2 * 4 * 3, 0),
-        (2, block(compute=3, tiles=4, port=5), 2, 7 * 5 + 3, 0),  # one tile every five cycles
+        (2, block(compute=3, tiles=4, port=5), 2, 8 * 5, 0),  # the port takes five cycles for each tile
     ],
 )
 def test_cycles_counted_by_hand(number: int, stage: Stage, buffers: int, cycles: int, stalled: int) -> None:

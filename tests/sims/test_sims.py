@@ -12,11 +12,10 @@ from pathlib import Path
 
 import pytest
 
-import systolic
-
 ROOT = Path(__file__).parents[2]
 SIMS = ROOT / "sims"
-STUDIES = ("ablation", 
+STUDIES = (
+    "ablation",
     "critical_batch",
     "dram_bandwidth",
     "dram_trace",

@@ -1,0 +1,98 @@
+"""What each mechanism of the TPU model contributes: the error against measured time with it switched off.
+
+    python sims/ablation.py                 # all mechanisms
+    python sims/ablation.py --data FOLDER   # on other rows, in files of the same names and columns
+
+One line per mechanism, one column per group of measured rows of `tpu_validation.py`: MAPE in %, for TPU v1
+the mean distance of the weight stall from the counters in points of matrix cycles. Each line changes one
+thing in the catalogue's chips; "-" stands where a chip has no such thing. The steps of Qwen3-8B are
+compared without the constants of the serving stack.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from fidelity import tpu_v1, tpu_v3, tpu_v6e
+from fidelity.points import DATA, Errors, Point, simulated
+
+import systolic
+from systolic.chips.fields import values_of
+
+Overrides = Mapping[str, object]
+
+MECHANISMS: Mapping[str, Overrides] = {
+    "all of them": {},
+    "sustained share of bandwidth": {"memory.dram.sustained_percent": 100},
+    "latency of memory": {"memory.dram.latency_ns": 0},
+    "whole bursts": {"memory.dram.burst_bytes": 1},
+    "loads behind the running block": {"policy.overlap": "none"},
+    "weights shift behind a tile": {"array.convention": "serial"},
+    "time that weights take to shift": {"array.weight_rows": "all"},
+    "on-chip port": {"memory.vmem.bytes_per_s": "unlimited"},
+    "limit of one op's blocks": {"policy.block_bytes": "unlimited"},
+    "weights come tile by tile": {"policy.block_tiles": "unlimited"},
+    "weights ahead of their matmul": {"policy.prefetch": "none"},
+    "activations on chip": {"policy.activations": "dram"},
+    "what the compiler fuses": {"policy.fusion": "none"},
+}
+"""Mechanism -> what switches it off."""
+
+COLUMNS = (
+    "v1 stall",
+    "v3 matmul",
+    "v3 attn",
+    "v3 BERT",
+    "v3 rows",
+    "v6e M>256",
+    "v6e rest",
+    "prefill",
+    "decode",
+)
+
+
+def errors(overrides: Overrides, folder: Path) -> list[float | None]:
+    """The figures of one line, in the order of `COLUMNS`."""
+    v1, v3, v6e = (on(chip, overrides) for chip in ("tpu-v1", "tpu-v3", "tpu-v6e"))
+    found: list[float | None] = [None if v1 is None else _stall(tpu_v1.apps(folder, v1))]
+    points = None if v3 is None else tpu_v3.points(folder, v3)
+    found += [_mape(points, kind) for kind in ("matmul", "attention", "BERT block", "row op")]
+    points = None if v6e is None else tpu_v6e.matmuls(folder, v6e)
+    found += [_mape(points, kind) for kind in ("M > 256", "M <= 256")]
+    points = None if v6e is None else [step.point for step in tpu_v6e.steps(folder, v6e)]
+    return found + [_mape(points, kind) for kind in ("prefill", "decode")]
+
+
+def on(chip: str, overrides: Overrides) -> Overrides | None:
+    """The overrides as they are for a chip of the catalogue; None where they change nothing there."""
+    rows = systolic.load_chip(chip).array.rows
+    given = {path: rows if value == "all" else value for path, value in overrides.items()}
+    unchanged = values_of(systolic.load_chip(chip, given)) == values_of(systolic.load_chip(chip))
+    return None if given and unchanged else given
+
+
+def _mape(points: Sequence[Point] | None, kind: str) -> float | None:
+    rows = [point for point in points or () if point.kind == kind]
+    return Errors.of(rows, simulated).mape if rows else None
+
+
+def _stall(apps: Sequence[tpu_v1.App]) -> float | None:
+    off = [abs(app.simulated.stall - app.measured.stall) for app in apps if app.measured is not None]
+    return sum(off) / len(off) if off else None
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--data", type=Path, default=DATA, help="folder of the measured files")
+    folder = parser.parse_args().data
+    print(f"{'without':<32}" + "".join(f"{column:>11}" for column in COLUMNS))
+    for name, overrides in MECHANISMS.items():
+        figures = ("-" if value is None else f"{value:.1f}" for value in errors(overrides, folder))
+        print(f"{name:<32}" + "".join(f"{figure:>11}" for figure in figures), flush=True)
+
+
+if __name__ == "__main__":
+    main()

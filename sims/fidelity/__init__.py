@@ -1,0 +1,1 @@
+"""What the comparisons with measured hardware share: errors, rooflines, tables, a picture."""
