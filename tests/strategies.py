@@ -88,6 +88,47 @@ def arrays(draw: st.DrawFn, largest: int = 6, plain: bool = False) -> Array:
     )
 
 
+FORMAT_SETS = (
+    ("bf16",),
+    ("int8",),
+    ("bf16", "int8"),
+    ("fp32", "bf16"),
+    ("bf16", "fp8_e4m3", "fp8_e5m2", "int8", "int4"),
+)
+"""Formats that a chip may multiply: fp32 takes passes on most, int8 an upcast on some."""
+
+SUMS = {"float": ("fp32", "fp22", "tf32", "bf16"), "int": ("int32", "int16")}
+
+
+@st.composite
+def variants(draw: st.DrawFn, array: Array) -> Array:
+    """`array` with formats, accumulators and a MAC of its own."""
+    formats = draw(st.sampled_from(FORMAT_SETS))
+    interval = draw(st.sampled_from((1, 1, 2, 3)))
+    return replace(
+        array,
+        lanes={dtype: draw(st.integers(1, 3)) for dtype in formats},
+        acc={
+            dtype: draw(st.sampled_from(SUMS["int" if dtype.startswith("int") else "float"]))
+            for dtype in formats
+            if draw(st.booleans())
+        },
+        mac_interval=interval,
+        mac_latency=interval + draw(st.sampled_from((0, 0, 1, 3))),
+    )
+
+
+@st.composite
+def banked(draw: st.DrawFn, memory: Memory) -> Memory:
+    """`memory` cut into a few banks."""
+    return replace(
+        memory,
+        banks=draw(st.integers(1, 6)),
+        bank_bytes=draw(st.sampled_from((1, 2, 3, 4, 8))),
+        layout=draw(st.sampled_from(("row", "column"))),
+    )
+
+
 @st.composite
 def memories(draw: st.DrawFn, smallest: int = 4096) -> Memory:
     """A memory level of at least `smallest` bytes, at times without a limit."""

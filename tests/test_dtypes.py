@@ -14,7 +14,7 @@ from systolic.errors import SystolicError
 
 from . import strategies
 
-# ml_dtypes and NumPy know these formats; tf32 has no such type.
+# ml_dtypes and NumPy know these formats; tf32 and fp22 have no such type.
 PEERS = {
     "fp32": np.float32,
     "bf16": ml_dtypes.bfloat16,
@@ -22,6 +22,7 @@ PEERS = {
     "fp8_e4m3": ml_dtypes.float8_e4m3fn,
     "fp8_e5m2": ml_dtypes.float8_e5m2,
     "int32": np.int32,
+    "int16": np.int16,
     "int8": np.int8,
     "int4": ml_dtypes.int4,
 }
@@ -42,6 +43,38 @@ def test_width_and_precision(name: str) -> None:
 def test_tf32() -> None:
     """NVIDIA A100 whitepaper: the range of fp32, the 10 explicit mantissa bits of fp16; stored in 32 bits."""
     assert (dtypes.DTYPES["tf32"].bits, dtypes.DTYPES["tf32"].precision) == (32, 11)
+
+
+def test_fp22() -> None:
+    """DeepSeek-V3 technical report, 3.3.2: fp8 tensor cores keep around 14 bits; a sum is a 32-bit word."""
+    assert (dtypes.DTYPES["fp22"].bits, dtypes.DTYPES["fp22"].precision) == (32, 14)
+    assert set(dtypes.DTYPES) - set(dtypes.MULTIPLIED) == {"fp22", "int16", "int32"}
+
+
+def numbers(name: str) -> np.ndarray:
+    """All numbers of a format of at most 16 bits, as float64."""
+    peer = np.dtype(PEERS[name])
+    if name == "int4":
+        return np.arange(-8, 8).astype(np.float64)
+    words = np.arange(2 ** (8 * peer.itemsize)).astype(f"u{peer.itemsize}").view(peer)
+    with np.errstate(invalid="ignore"):  # signalling NaN
+        values = words.astype(np.float64)
+    return values[np.isfinite(values)]
+
+
+@pytest.mark.parametrize("narrow", [n for n in PEERS if dtypes.DTYPES[n].bits <= 16])
+def test_a_format_holds_another_when_it_has_all_its_numbers(narrow: str) -> None:
+    every = numbers(narrow)
+    for wide, peer in PEERS.items():
+        if dtypes.DTYPES[wide].kind == "int":
+            integers = dtypes.DTYPES[narrow].kind == "int"
+            assert dtypes.holds(wide, narrow) == (
+                integers and dtypes.DTYPES[wide].bits >= dtypes.DTYPES[narrow].bits
+            )
+            continue
+        with np.errstate(over="ignore", invalid="ignore"):
+            there = every.astype(np.float32).astype(peer).astype(np.float64)
+        assert dtypes.holds(wide, narrow) == bool((there == every).all()), wide
 
 
 @pytest.mark.parametrize(

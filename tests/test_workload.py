@@ -23,7 +23,7 @@ def gemm(**fields: Any) -> Gemm:
 
 def vector_op(**fields: Any) -> VectorOp:
     given = {"elements": 8, "vector_ops": 1, "read_elements": 8, "write_elements": 8}
-    return VectorOp(name="v", kind="add", **{**given, **fields})
+    return VectorOp(**{"name": "v", "kind": "add", **given, **fields})
 
 
 def problems(make: Any, **fields: Any) -> tuple[str, ...]:
@@ -199,3 +199,40 @@ def test_what_training_keeps_is_activation_memory() -> None:
     kept = Workload(name="w", ops=(gemm,), phase="train", saved_elements=1000)
     assert kept.activation_bytes - plain.activation_bytes == 2000
     assert kept.with_dtype("fp32").activation_bytes - plain.with_dtype("fp32").activation_bytes == 4000
+
+
+def test_weights_and_cache_in_formats_of_their_own() -> None:
+    """Activations, results, embedding tables and what is tied to them stay as they are."""
+    ops = (
+        gemm(name="w", out_dtype="fp32"),
+        gemm(name="tied", tied_to="embed"),
+        gemm(name="qk", rhs_kind="kv_cache"),
+        gemm(name="ab", rhs_kind="activation"),
+        vector_op(name="cache", kind="cache"),
+        vector_op(name="embed", kind="gather"),
+    )
+    work = Workload(name="w", ops=ops, idle=(gemm(name="idle"),))
+    small = work.with_storage("int4", "fp8")
+    found = {
+        op.name: op.rhs_dtype if isinstance(op, Gemm) else op.write_dtype for op in (*small.ops, *small.idle)
+    }
+    assert found == {
+        "w": "int4",
+        "tied": "bf16",
+        "qk": "fp8_e4m3",
+        "ab": "bf16",
+        "cache": "fp8_e4m3",
+        "embed": None,
+        "idle": "int4",
+    }
+    assert [(op.dtype, op.out_dtype) for op in small.gemms][:2] == [("bf16", "fp32"), ("bf16", "bf16")]
+    assert work.with_storage() is work
+    assert small.with_dtype("bf16") == work.with_dtype("bf16")
+
+
+def test_storage_of_what_states_its_own_formats_is_refused() -> None:
+    work = Workload(name="f", ops=(gemm(),), stored=(("fp32", 10),))
+    with pytest.raises(SystolicError, match="f states the formats of its arguments; change them there"):
+        work.with_storage("int4")
+    with pytest.raises(SystolicError, match="weight_dtype must be a number format, got 'int5'"):
+        Workload(name="w", ops=(gemm(),)).with_storage("int5")

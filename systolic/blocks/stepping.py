@@ -313,7 +313,7 @@ class SteppedArray:
         return np.ascontiguousarray(lines[:, :, ::-1])
 
     def _lines(self, side: str, places: int, begin: int, end: int) -> np.ndarray:
-        """Words on one side of the array in clocks begin <= t < end, without flags: (lanes, places, clocks)."""
+        """Words on one side in clocks begin <= t < end, without flags: (lanes, places, clocks)."""
         number: Any = np.float32 if self.is_float else np.int32
         lines = np.zeros((self.lanes, places, end - begin), number)
         for tile in self._entering(begin, end, places):

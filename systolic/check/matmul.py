@@ -134,13 +134,14 @@ def check_matmul(
 def _reference(gemm: Gemm, precision: EffectivePrecision) -> Reference:
     """The reference that stands against a machine of this precision."""
     p = precision
-    if DTYPES[p.acc_dtype].kind == "int":
+    acc_dtype = "int32" if _exact_integers(gemm, p) else p.acc_dtype
+    if DTYPES[acc_dtype].kind == "int":
         if p.out_dtype != "int32":
             raise SystolicError(
                 f"{gemm.name or 'matmul'}: integer sums are checked as int32, got result {p.out_dtype}; "
                 "switch the check off"
             )
-        return Reference(p.lhs_dtype, p.rhs_dtype, p.acc_dtype, p.out_dtype, None)
+        return Reference(p.lhs_dtype, p.rhs_dtype, acc_dtype, p.out_dtype, None)
     bound = product_bound(
         k=gemm.k,
         roundings=p.roundings,
@@ -151,6 +152,15 @@ def _reference(gemm: Gemm, precision: EffectivePrecision) -> Reference:
     # With several passes the operands enter in parts that add up to the whole, as far as `bound` says.
     lhs, rhs = (p.lhs_dtype, p.rhs_dtype) if p.passes == 1 else (gemm.dtype, str(gemm.rhs_dtype))
     return Reference(lhs, rhs, p.acc_dtype, p.out_dtype, bound)
+
+
+def _exact_integers(gemm: Gemm, precision: EffectivePrecision) -> bool:
+    """Whether floats add up integers that none of them rounds: no sum of so many products is too large."""
+    operands, acc = [DTYPES[precision.lhs_dtype], DTYPES[precision.rhs_dtype]], DTYPES[precision.acc_dtype]
+    if acc.kind == "int" or any(d.kind == "float" for d in operands):
+        return False
+    largest = gemm.k << (sum(d.bits for d in operands) - 2)
+    return largest <= 1 << acc.precision
 
 
 class _Operands:

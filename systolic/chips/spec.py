@@ -104,7 +104,7 @@ class Memory:
 
     def _bank_problems(self, path: str) -> list[str]:
         lines = _choice_problem(f"{path}.layout", self.layout, MEMORY_LAYOUTS)
-        given = {"banks": self.banks, "bank_bytes": self.bank_bytes, "layout": self.layout != "row"}
+        given = {"banks": self.banks, "bank_bytes": self.bank_bytes, "layout": self.layout == "column"}
         if path != "memory.vmem":
             return lines + [
                 f"{path}.{name} must be left out: only the banks of memory.vmem are modelled"

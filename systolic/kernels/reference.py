@@ -41,6 +41,28 @@ def chain_sums_wrapping(a: Any, b: Any, chain: int, low: int, span: int, out: An
     return overflows
 
 
+def chain_sums_rounding(a: Any, b: Any, chain: int, dropped: int, out: Any) -> None:
+    """Twin of :func:`systolic.kernels.values.chain_sums_rounding`."""
+    out[...] = 0
+    with np.errstate(all="ignore"):
+        for k0 in range(0, a.shape[1], chain):
+            part = np.zeros_like(out)
+            for column, row in zip(a.T[k0 : k0 + chain], b[k0 : k0 + chain], strict=True):
+                part = part + column[:, None] * row[None, :]
+                round_words(part, part.view(np.uint32), dropped)
+            out += part
+            round_words(out, out.view(np.uint32), dropped)
+
+
+def round_words(numbers: Any, words: Any, dropped: int) -> None:
+    """Twin of :func:`systolic.kernels.rounding.round_words`: whole units in the last place, in float64."""
+    with np.errstate(all="ignore"):
+        _, exponent = np.frexp(numbers)
+        unit = np.maximum(exponent - 24, -149) + dropped
+        wide = np.ldexp(np.rint(np.ldexp(numbers.astype(np.float64), -unit)), unit)
+        numbers[...] = np.where(np.isfinite(numbers), wide.astype(np.float32), numbers)
+
+
 def step_stationary(
     left: Any,
     left_flags: Any,

@@ -139,8 +139,8 @@ _CAUSES = group(
             "stall_bank",
             "cycles",
             "No word enters the array: words of one step of its stream lie in the same bank, and take turns.",
-            "Per step of the stream: the words in its fullest bank - mac_interval, where that is more than 0; "
-            "all steps keep the pace of the slowest.",
+            "Per step of the stream: the words in its fullest bank - mac_interval, where that is more than "
+            "0; all steps keep the pace of the slowest.",
         ),
         ("stall_dependency", "cycles", "Nothing moves: waiting for a result that is not ready."),
         ("stall_sync", "cycles", "Nothing moves: waiting at a barrier."),

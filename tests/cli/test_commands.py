@@ -122,6 +122,25 @@ def test_every_option_reaches_the_simulation(capsys: pytest.CaptureFixture[str])
     assert "array.rows = 64" in labels and "dataflow os" in labels and "pinned order nmk" in labels
 
 
+def test_formats_in_memory_reach_the_simulation(capsys: pytest.CaptureFixture[str]) -> None:
+    """W4A16 with an fp8 cache, and fp32 in six passes."""
+    line = "run gpt2 --on tpu-v4 --phase decode --kv-len 32 --mode bound --check off --json -"
+    assert status_of(*line.split(), "--weight-dtype", "int4", "--kv-dtype", "fp8") == 0
+    rows = json.loads(capsys.readouterr().out)["chips"][0]["matmuls"]
+    assert {(row["rhs_kind"], row["rhs_dtype"]) for row in rows} == {
+        ("weight", "int4"),
+        ("weight", "bf16"),  # lm_head is the embedding table
+        ("kv_cache", "fp8_e4m3"),
+    }
+    assert status_of(*line.split(), "--dtype", "fp32", "--precision", "highest") == 0
+    rows = json.loads(capsys.readouterr().out)["chips"][0]["matmuls"]
+    assert all(row["array_macs"] == 6 * row["macs"] for row in rows)
+    assert status_of(*line.split(), "--weight-dtype", "int5") == 2
+    assert capsys.readouterr().err == (
+        "systolic: weight_dtype must be a number format, got 'int5'; did you mean 'int8'?\n"
+    )
+
+
 def test_pinned_tile_is_the_tile(capsys: pytest.CaptureFixture[str]) -> None:
     line = "run 64,64,64 --on teaching-4x4 --tile 32,16,8 --check off --json -"
     assert status_of(*line.split()) == 0

@@ -66,6 +66,11 @@ def run_multiply() -> None:
     values.chain_sums(a, a, 2, np.zeros_like(a))
 
 
+def run_rounding() -> None:
+    a = np.ones((3, 3), np.float32)
+    values.chain_sums_rounding(a, a, 2, 10, np.zeros_like(a))
+
+
 def run_stationary() -> None:
     stationary.step_stationary(
         **test_stationary.arguments(np.random.default_rng(0), 1, 2, 2, 1, 1, FLOAT, 1.0)
@@ -98,6 +103,7 @@ def run_streamed_output_stationary() -> None:
     ("kernel", "run"),
     [
         (values.chain_sums, run_multiply),
+        (values.chain_sums_rounding, run_rounding),
         (stationary.step_stationary, run_stationary),
         (output_stationary.step_output_stationary, run_output_stationary),
         (streamed.stream_stationary, run_streamed),
