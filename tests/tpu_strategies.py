@@ -35,23 +35,26 @@ def busy_chips(draw: st.DrawFn, largest: int = 5) -> TpuChip:
     Every choice that the engines model is drawn.
     """
     clock_hz = draw(st.sampled_from((7, 10))) * 10**8
+    vmem = draw(memory_paths(clock_hz, st.none() | st.integers(1400, 6000)))
+    banks = draw(st.none() | st.sampled_from((1, 2, 8)))
     levels = {
         "dram": draw(memory_paths(clock_hz, st.none())),
         "vmem": replace(
-            draw(memory_paths(clock_hz, st.none() | st.integers(1400, 6000))), latency_ns=0, burst_bytes=1
+            vmem, latency_ns=0, burst_bytes=1, banks=banks, bank_bytes=None if banks is None else 4
         ),
     }
     if draw(st.booleans()):
         levels["cmem"] = draw(memory_paths(clock_hz, st.integers(1000, 4000)))
     if draw(st.booleans()):
         levels["acc"] = Memory(bytes=draw(st.integers(300, 1000)))
+    latency, interval = draw(st.sampled_from(((1, 1), (1, 1), (3, 1), (3, 2), (2, 2))))
     activations = draw(st.sampled_from(("dram", "small", *sorted({*levels} & {"vmem", "cmem"}))))
     return TpuChip(
         name="drawn",
         clock_hz=clock_hz,
         cores=draw(st.integers(1, 3)),
         mxus_per_core=draw(st.sampled_from((1, 2, 4))),
-        array=draw(arrays(largest)),
+        array=replace(draw(arrays(largest)), mac_latency=latency, mac_interval=interval),
         memory=levels,
         vector=Vector(lanes=draw(st.sampled_from((1, 8)))),
         policy=Policy(

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import product
 
-import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -55,41 +52,6 @@ def test_all_three_are_equal_where_memory_never_limits(
     stepped, tiled, bound = all_modes(Gemm(m=m, n=n, k=k, dtype="fp32"), chip, dataflow)
     assert stepped.cycles == tiled.cycles == bound.cycles
     assert dict(stepped.cycles_by_cause) == dict(tiled.cycles_by_cause) == dict(bound.cycles_by_cause)
-
-
-def textbook(dataflow: str, convention: str, m: int, n: int, k: int) -> int:
-    """Cycles on a 4x4 array by the formulas of the textbooks, R = C = 4.
-
-    Serial: 2R + C + s - 2 for each tile, s what streams through it. Overlapped: weights (or finished sums)
-    shift behind the running tile, so a tile takes max(s, R) but for the last; the ends are paid once.
-    """
-    side = 4
-    on_rows, on_cols, stream = {"ws": (k, n, m), "os": (m, n, k), "is": (k, m, n)}[dataflow]
-    tiles = -(-on_rows // side) * -(-on_cols // side)
-    if convention == "serial":
-        return tiles * (3 * side + stream - 2)
-    return (tiles - 1) * max(stream, side) + 3 * side + stream - 2
-
-
-@pytest.mark.parametrize("convention", CONVENTIONS)
-@pytest.mark.parametrize("dataflow", DATAFLOWS)
-def test_every_small_shape_has_the_textbooks_cycles_and_the_plain_product(
-    dataflow: str, convention: str
-) -> None:
-    """All (m, n, k) in 1..9: SCALE-Sim issue 59 stopped on shapes that do not fill the array."""
-    chip = replace(TEACHING, array=replace(TEACHING.array, convention=convention))
-    rng = np.random.default_rng(59)
-    for m, n, k in product(range(1, 10), repeat=3):
-        whole = lowered(Gemm(m=m, n=n, k=k, dtype="int8"), chip, dataflow=dataflow, tile=(m, n, k))
-        step = replace(whole, mode="stepped")
-        row = tpu.cost(step, chip)
-        assert row.cycles == textbook(dataflow, convention, m, n, k), (m, n, k)
-        assert row.cycles == tpu.cost(replace(step, mode="tiled"), chip).cycles
-        assert row.array_macs == m * n * k
-        lhs, rhs = rng.integers(-128, 128, (1, m, k), np.int8), rng.integers(-128, 128, (1, k, n), np.int8)
-        np.testing.assert_array_equal(
-            tpu.values(step, chip, lhs, rhs).out[0], lhs[0].astype(np.int32) @ rhs[0].astype(np.int32)
-        )
 
 
 @given(busy_chips(), small_gemms(), st.sampled_from(DATAFLOWS))
