@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import systolic.kernels
 from systolic.kernels import output_stationary, stationary, streamed, values
-from systolic.kernels.micro import COLS, ROWS, block, mac_row
+from systolic.kernels.micro import COLS, ROWS, block, count_row, mac_row, shift_row
 from tests.kernels import test_output_stationary, test_stationary
 from tests.kernels.words import FLOAT, assert_same_bits, floats
 from tests.strategies import seeds, sides
@@ -140,6 +140,16 @@ def call_block(a: Any, i: int, k0: int, k1: int, panel: Any, tile: Any) -> None:
     block(a, i, k0, k1, panel, tile)
 
 
+@numba.njit
+def call_shift_row(words: Any, at: int, n: int, entering: Any) -> None:
+    shift_row(words, at, n, entering)
+
+
+@numba.njit
+def call_count_row(words: Any, at: int, others: Any, others_at: int, n: int, flag: int) -> int:
+    return count_row(words, at, others, others_at, n, flag)
+
+
 @given(st.integers(0, 50), st.tuples(*[st.integers(0, 5)] * 4), seeds(), st.sampled_from("fil"))
 def test_mac_row_touches_its_words_and_no_other(
     n: int, starts: tuple[int, int, int, int], seed: int, kind: str
@@ -175,3 +185,32 @@ def test_block_is_a_chain_for_each_of_its_rows(
     for k in range(k0, k1):
         want = want + a[rows, k][:, None] * panel[k - k0]
     assert_same_bits(tile, want)
+
+
+@given(st.integers(1, 200), st.integers(0, 5), seeds(), st.sampled_from((np.float32, np.int64, np.uint8)))
+def test_shift_row_moves_its_words_and_no_other(n: int, at: int, seed: int, dtype: Any) -> None:
+    words = np.random.default_rng(seed).integers(0, 256, 210).astype(dtype)
+    want = words.copy()
+    want[at + 1 : at + n] = words[at : at + n - 1]
+    want[at] = 7
+    call_shift_row(words, at, n, dtype(7))
+    assert_same_bits(words, want)
+
+
+@given(
+    st.integers(0, 200),
+    st.tuples(st.integers(0, 5), st.integers(0, 5)),
+    seeds(),
+    st.sampled_from((0.5, 1.0)),
+    st.sampled_from((1, 2, 8)),
+)
+def test_count_row_counts_where_both_carry_the_flag(
+    n: int, starts: tuple[int, int], seed: int, density: float, flag: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    words, others = (np.where(rng.random(210) < density, 15, 15 - flag).astype(np.uint8) for _ in range(2))
+    both = [
+        bool(x & flag) and bool(y & flag)
+        for x, y in zip(words[starts[0] :], others[starts[1] :], strict=False)
+    ]
+    assert call_count_row(words, starts[0], others, starts[1], n, flag) == sum(both[:n])
