@@ -11,6 +11,9 @@ from .progress import Progress
 PE_UPDATES_PER_SECOND = 5 * 10**8
 """Stepped PEs per second of host time that estimates assume; benchmarks/ measures the real speed."""
 
+SLOW_PE_UPDATES_PER_SECOND = 5 * 10**7
+"""The same for an array whose MAC takes several cycles, or whose sums are narrower than fp32."""
+
 WORTH_ANNOUNCING_SECONDS = 10
 
 
@@ -29,7 +32,8 @@ def announce_stepping(chip: Chip, tiled: Rows, progress: Progress) -> None:
     cycles = sum(row.busy_cycles // row.op.count for row in tiled if is_matmul(row))
     pes = chip.pes // chip.cores
     updates = cycles * pes
-    seconds = updates / PE_UPDATES_PER_SECOND
+    plain = chip.array.mac_latency == 1 and not {*chip.array.acc.values()} - {"fp32", "int32", "int16"}
+    seconds = updates / (PE_UPDATES_PER_SECOND if plain else SLOW_PE_UPDATES_PER_SECOND)
     if seconds >= WORTH_ANNOUNCING_SECONDS:
         progress.announce(
             f"stepping {cycles:,} cycles of {pes:,} PEs on {chip.name} ({format_count(updates)} PE "

@@ -49,13 +49,14 @@ def chain_sums_rounding(a: Any, b: Any, chain: int, dropped: int, out: Any) -> N
             part = np.zeros_like(out)
             for column, row in zip(a.T[k0 : k0 + chain], b[k0 : k0 + chain], strict=True):
                 part = part + column[:, None] * row[None, :]
-                round_words(part, part.view(np.uint32), dropped)
+                round_words(part.view(np.uint32), dropped)
             out += part
-            round_words(out, out.view(np.uint32), dropped)
+            round_words(out.view(np.uint32), dropped)
 
 
-def round_words(numbers: Any, words: Any, dropped: int) -> None:
+def round_words(words: Any, dropped: int) -> None:
     """Twin of :func:`systolic.kernels.rounding.round_words`: whole units in the last place, in float64."""
+    numbers = words.view(np.float32)
     with np.errstate(all="ignore"):
         _, exponent = np.frexp(numbers)
         unit = np.maximum(exponent - 24, -149) + dropped

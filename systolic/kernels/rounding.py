@@ -10,23 +10,26 @@ from .compile import kernel
 
 
 @kernel
-def round_words(numbers: Any, words: Any, dropped: int) -> None:
-    """Round numbers to those without their lowest `dropped` bits, in place; to nearest, ties to even.
+def round_words(words: Any, dropped: int) -> None:
+    """Round fp32 numbers to those without their lowest `dropped` bits, in place; to nearest, ties to even.
 
     Parameters
     ----------
-    numbers
-        float32, one axis.
     words
-        The same memory as uint32.
+        Their encodings, uint32, one axis.
     dropped
-        0 (nothing changes) to 23. The exponent stays that of fp32; beyond its range lies inf.
+        0 (nothing changes) to 23. The exponent stays that of fp32; beyond its range lies inf. NaN stays.
     """
     if dropped == 0:
         return
-    shift, one = np.uint32(dropped), np.uint32(1)
-    half = (one << (shift - one)) - one
-    keep = ~((one << shift) - one)
+    # Each step is narrowed to 32 bits again, without which the loop runs at a fifth of its speed.
+    one, shift = np.uint32(1), np.uint32(dropped)
+    half = np.uint32((one << np.uint32(shift - one)) - one)
+    keep = np.uint32(np.uint32(0x7FFFFFFF) ^ np.uint32(np.uint32(one << shift) - one))
     for i in range(words.size):
-        if numbers[i] == numbers[i]:  # adding might carry the mantissa of a NaN into its sign
-            words[i] = (words[i] + half + ((words[i] >> shift) & one)) & keep
+        word = words[i]
+        size = np.uint32(word & np.uint32(0x7FFFFFFF))
+        odd = np.uint32(np.uint32(size >> shift) & one)
+        rounded = np.uint32(np.uint32(size + np.uint32(half + odd)) & keep)
+        rounded = np.uint32(rounded | np.uint32(word & np.uint32(0x80000000)))
+        words[i] = rounded if size <= np.uint32(0x7F800000) else word

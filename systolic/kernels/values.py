@@ -73,10 +73,11 @@ def chain_sums_rounding(a: Any, b: Any, chain: int, dropped: int, out: Any) -> N
         for k0 in range(0, depth, chain):
             part[:] = 0
             for k in range(k0, min(depth, k0 + chain)):
-                part += a[i, k] * b[k]
-                round_words(part, words, dropped)
+                for j in range(n):
+                    part[j] += a[i, k] * b[k, j]
+                round_words(words, dropped)
             total += part
-            round_words(total, total_words, dropped)
+            round_words(total_words, dropped)
 
 
 @kernel

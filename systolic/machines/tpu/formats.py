@@ -1,6 +1,7 @@
 """Number formats of a matmul on an array: what is stored, multiplied, summed and returned.
 
-Operands travel at their own width and are turned into the multiplied format on their way into the array.
+Operands travel at their own width and are turned into the multiplied format, or cut into parts, on their way
+into the array. That costs no cycles here: the vector work of it is not charged.
 """
 
 from __future__ import annotations
