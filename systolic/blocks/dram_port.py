@@ -21,7 +21,7 @@ from ..chips.spec import Memory
 from .dram import Dram
 
 STRETCH, LONGEST = 256, 12_288
-"""Accesses that are stepped, of each channel and at most of all: enough to open rows of each several times."""
+"""Accesses that are stepped, of each channel and at most of all: enough to open each several times."""
 
 LONG = 16
 """A piece longer than this part of a stretch counts as a part of one stream: its ends no longer matter."""

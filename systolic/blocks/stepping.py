@@ -381,4 +381,3 @@ class SteppedArray:
         ]
         macs = sum(t.left.shape[0] * t.left.shape[1] * t.top.shape[1] for t in self.tiles)
         return Stepped(self.clocks, macs, None, None, results)
-

@@ -21,8 +21,9 @@ NAMES = (
     "tpu-v7",
 )
 
-# TFLOP/s or TOPS of a whole chip. v1: Jouppi et al., ISCA 2017. v2: Jouppi et al., CACM 63(7), 2020. v4i: Jouppi
-# et al., ISCA 2021. The others: Google Cloud TPU docs, but int4 and the fp8 of v6e: JAX's tpu_info.py.
+# TFLOP/s or TOPS of a whole chip. v1: Jouppi et al., ISCA 2017. v2: Jouppi et al., CACM 63(7), 2020.
+# v4i: Jouppi et al., ISCA 2021. The others: Google Cloud TPU docs, but int4 and the fp8 of v6e: JAX's
+# tpu_info.py.
 PUBLISHED_PEAKS = {
     ("tpu-v1", "int8"): 92,
     ("tpu-v2", "bf16"): 46,
