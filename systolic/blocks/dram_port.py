@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..chips.dram import load_dram_part
-from ..chips.spec import Memory
+from ..chips.memory import Memory
 from .dram import Dram
 
 STRETCH, LONGEST = 256, 12_288

@@ -2,7 +2,8 @@
 
 from .fields import ChipField, describe
 from .loader import catalogue, load_chip, read_chip
-from .spec import Array, Chip, Memory, Policy, TpuChip, Vector
+from .memory import Memory
+from .spec import Array, Chip, Policy, TpuChip, Vector
 
 __all__ = [
     "Array",

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 from ..dtypes import canonical
 from ..errors import SystolicError, did_you_mean, shown
 from ..quantity import Dimension, format_bytes, format_hz, format_rate, parse_quantity
-from .spec import LANE_DTYPES, LEVELS, Array, Memory, Policy, TpuChip, Vector
+from .memory import Memory
+from .spec import LANE_DTYPES, LEVELS, Array, Policy, TpuChip, Vector
 
 Values = dict[str, Any]
 """Field path -> value as the spec holds it. The order of ``array.lanes.*`` is the order of the formats."""

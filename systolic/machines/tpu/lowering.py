@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from ... import dtypes
 from ...blocks.array import AXES, Timing, folds, pieces
 from ...blocks.dram_port import DramPort
-from ...chips.spec import Memory, TpuChip
+from ...chips.memory import Memory
+from ...chips.spec import TpuChip
 from ...errors import SystolicError
 from ...mapping.banks import Banks
 from ...mapping.mapper import Mapped, search
