@@ -47,7 +47,7 @@ def busy_chips(draw: st.DrawFn, largest: int = 5) -> TpuChip:
         levels["cmem"] = draw(memory_paths(clock_hz, st.integers(1000, 4000)))
     if draw(st.booleans()):
         levels["acc"] = Memory(bytes=draw(st.integers(300, 1000)))
-    latency, interval = draw(st.sampled_from(((1, 1), (1, 1), (3, 1), (3, 2), (2, 2))))
+    latency, interval = draw(st.sampled_from(((1, 1), (1, 1), (1, 1), (1, 1), (3, 1), (3, 2), (2, 2))))
     activations = draw(st.sampled_from(("dram", "small", *sorted({*levels} & {"vmem", "cmem"}))))
     return TpuChip(
         name="drawn",

@@ -17,6 +17,10 @@ ORDERS = ("mnk", "mkn", "nmk", "nkm", "kmn", "knm")
 OPERAND_DIMS: Mapping[str, tuple[str, str]] = {"lhs": ("m", "k"), "rhs": ("k", "n"), "out": ("m", "n")}
 
 
+_SMALL_NUMERATOR = 2**20
+"""Up to this, cycles times bytes of any one block (less than 2**42) fit 64 bits."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Place:
     """A memory port as one core sees it.
@@ -35,6 +39,9 @@ class Place:
 
     def cycles(self, num_bytes: Any) -> Any:
         """Cycles of a transfer of `num_bytes` (an int or an integer array), rounded up."""
+        if isinstance(num_bytes, np.ndarray) and self.cycles_num > _SMALL_NUMERATOR:
+            exact = -(-num_bytes.astype(object) * self.cycles_num // self.bytes_den)  # these do not wrap
+            return exact.astype(np.int64)
         return -(-num_bytes * self.cycles_num // self.bytes_den)
 
 

@@ -12,9 +12,10 @@ from ...chips.memory import Memory
 from ...chips.spec import TpuChip
 from ...errors import SystolicError
 from ...mapping.banks import Banks
+from ...mapping.limits import LARGEST, largest_count
 from ...mapping.mapper import Mapped, search
 from ...mapping.plan import DIMS, ORDERS, CoreSplit, Operand, Place, Problem, Share
-from ...mapping.space import Pins
+from ...mapping.space import Pins, grain
 from ...quantity import format_bytes
 from ...workload import Gemm, Op, VectorOp, Workload
 from ..base import Mode, Options, Precision
@@ -129,7 +130,9 @@ class _Lowering:
             order=self.options.order,
         )
         self._refuse_other_sums(op)
-        mapped = search(self._core_splits(op, formats), pins)
+        splits = self._core_splits(op, formats)
+        self._refuse_too_large(op, splits[0].busiest, pins)
+        mapped = search(splits, pins)
         if mapped is None:
             raise SystolicError(self._why_no_plan(op))
         return mapped
@@ -144,6 +147,15 @@ class _Lowering:
             raise SystolicError(
                 f"tile {m},{n},{k} of {op.m},{op.n},{op.k}: its k side must be a multiple of array.rows "
                 f"({rows}) or cover k ({op.k}), got {k}; any other would add the same terms in another order"
+            )
+
+    def _refuse_too_large(self, op: Gemm, whole: Problem, pins: Pins) -> None:
+        """Counts are exact or refused, never wrapped."""
+        smallest = {d: min(grain(whole, d), whole.size(d)) for d in DIMS}
+        if largest_count(whole, pins.tile or smallest) * self.chip.cores > LARGEST:
+            raise SystolicError(
+                f"{op.name or 'matmul'}: m, n, k must be small enough that all counts of all plans fit 64 "
+                f"bits, got {op.m},{op.n},{op.k}, batch {op.batch}; cut it into several matmuls"
             )
 
     def _why_no_plan(self, op: Gemm) -> str:
