@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -36,14 +37,17 @@ for dtype, word in (("fp32", np.float32), ("bf16", np.float32), ("int8", np.int8
 print(json.dumps([report, digest.hexdigest()]))
 """
 
-# Runs as a process; prints what it found and the most memory that it took, kilobytes.
+# Runs as a process; prints what it found and the most memory that it took, kilobytes. Not getrusage's figure:
+# Linux hands a new program the peak of the process that started it.
 LARGE = """
-import json, resource, sys
+import json, re, sys
+from pathlib import Path
 import systolic
 name, phase, length, on = sys.argv[1:]
 length = {"seq" if phase == "prefill" else "kv_len": int(length)}
 (chip,) = systolic.simulate(systolic.load_model(name, phase=phase, **length), on=on).to_dict()["chips"]
-print(json.dumps([chip["fits"], chip["totals"], resource.getrusage(resource.RUSAGE_SELF).ru_maxrss]))
+peak = re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())
+print(json.dumps([chip["fits"], chip["totals"], int(peak[1])]))
 """
 
 
@@ -79,6 +83,7 @@ def test_a_small_array_and_a_large_matmul_need_no_stepping(side: int) -> None:
     assert chip.totals.source == "tiled"
 
 
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="this system does not tell peak memory")
 @pytest.mark.parametrize("phase", ["prefill", "decode"])
 def test_the_largest_model_takes_little_memory(phase: str) -> None:
     """S-76. Llama-3-405B in bf16: 811.7 GB of weights alone, more than 8 times the 95 GiB of a TPU v5p.
@@ -90,7 +95,7 @@ def test_the_largest_model_takes_little_memory(phase: str) -> None:
     assert fits["kv_cache_bytes"] == 8192 * 126 * 2 * 8 * 128 * 2
     assert fits["chips_needed"] >= 8
     assert totals["cycles"] == sum(totals["cycles_by_cause"].values()) > 0
-    assert kilobytes < 500_000
+    assert 20_000 < kilobytes < 500_000
 
 
 def test_the_report_shows_the_simulators_own_speed() -> None:
