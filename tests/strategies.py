@@ -144,13 +144,14 @@ def memories(draw: st.DrawFn, smallest: int = 4096) -> Memory:
 def chips(draw: st.DrawFn, largest: int = 6) -> TpuChip:
     """A TPU-style chip with a small array and memories of random size and speed."""
     levels = ("dram", "cmem", "vmem") if draw(st.booleans()) else ("dram", "vmem")
+    memory = {level: draw(memories()) for level in levels}
     return TpuChip(
         name="drawn",
         clock_hz=draw(st.sampled_from((1, 3, 7, 10))) * 10**8,
         cores=draw(st.integers(1, 2)),
         mxus_per_core=draw(st.integers(1, 3)),
         array=draw(arrays(largest)),
-        memory={level: draw(memories()) for level in levels},
+        memory={**memory, "vmem": replace(memory["vmem"], latency_ns=0, burst_bytes=1)},
         vector=Vector(lanes=draw(st.sampled_from((8, 128))), alus=draw(st.integers(1, 2))),
         policy=Policy(
             activations=draw(st.sampled_from(levels)), prefetch=draw(st.sampled_from(("none", "weights")))

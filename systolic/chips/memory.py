@@ -75,7 +75,28 @@ class Memory:
         share = count_problem(f"{path}.sustained_percent", self.sustained_percent)
         if not share and self.sustained_percent > 100:
             share = [f"{path}.sustained_percent must be <= 100, got {shown(self.sustained_percent)}"]
-        return lines + share + self._part_problems(path) + self._bank_problems(path)
+        return (
+            lines + (share or self._unmodelled(path)) + self._part_problems(path) + self._bank_problems(path)
+        )
+
+    def _unmodelled(self, path: str) -> list[str]:
+        """What the memories beside the array would take and ignore."""
+        fixed: dict[str, tuple[int | None, str]] = {}
+        if path in ("memory.vmem", "memory.acc"):
+            fixed |= {
+                "latency_ns": (0, "inside the fill of the array"),
+                "burst_bytes": (1, "not charged on chip"),
+            }
+        if path == "memory.acc":
+            fixed |= {
+                "bytes_per_s": (None, "the array sets the pace"),
+                "sustained_percent": (100, "as bytes_per_s"),
+            }
+        return [
+            f"{path}.{name} must be {'unlimited' if value is None else value}: {why}; got {shown(got)}"
+            for name, (value, why) in fixed.items()
+            if (got := getattr(self, name)) != value
+        ]
 
     def _bank_problems(self, path: str) -> list[str]:
         lines = choice_problem(f"{path}.layout", self.layout, LAYOUTS)

@@ -52,6 +52,20 @@ def test_a_new_level_of_memory_needs_its_sizes() -> None:
     assert chip.memory["acc"].bytes == 2**20
 
 
+def test_accumulators_take_what_the_array_gives() -> None:
+    limited = {
+        "memory.acc.bytes": "1 MiB",
+        "memory.acc.bytes_per_s": "1 GB/s",
+        "memory.acc.latency_ns": "3 ns",
+    }
+    with pytest.raises(SystolicError) as caught:
+        load_chip("tpu-v3", limited)
+    assert caught.value.problems == (
+        "--set: memory.acc.latency_ns must be 0: inside the fill of the array; got 3",
+        "--set: memory.acc.bytes_per_s must be unlimited: the array sets the pace; got 1000000000",
+    )
+
+
 def test_an_alias_names_the_same_lanes() -> None:
     assert load_chip("tpu-v4", {"array.lanes.bfloat16": "2"}).array.lanes == {"bf16": 2, "int8": 1}
 
@@ -104,6 +118,12 @@ def test_the_reader_is_told_of_the_change() -> None:
         ),
         ("memory.vmem.layout", "diagonal", "memory.vmem.layout must be one of row, column, got 'diagonal'"),
         ("memory.dram.banks", "8", "memory.dram.banks is no field of a chip; "),
+        (
+            "memory.vmem.latency_ns",
+            "5",
+            "memory.vmem.latency_ns must be 0: inside the fill of the array; got 5",
+        ),
+        ("memory.vmem.burst_bytes", "32", "memory.vmem.burst_bytes must be 1: not charged on chip; got 32"),
         ("energy.mac_pj", "1", "energy is not modelled yet"),
         ("kind", "gpu", "kind is no field of a chip"),
     ],
