@@ -7,7 +7,7 @@ the block before.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import permutations, product
 from typing import Any
@@ -41,6 +41,8 @@ def brute_force(gemm: Gemm, chip: TpuChip, dataflow: str, order: str | None = No
     splits = core_splits(gemm, chip, AXES[dataflow])
     found = [Space(gemm, chip, dataflow, orders, *split) for split in splits]
     keys = [(*key, number, row) for number, space in enumerate(found) for row, key in enumerate(space.keys())]
+    if not keys and chip.policy.activations != "dram":
+        return brute_force(gemm, replace(chip, policy=replace(chip.policy, activations="dram")), dataflow, order)
     if not keys:
         return None
     cycles, dram, onchip, number, row = min(keys)

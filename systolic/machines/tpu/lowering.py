@@ -21,7 +21,7 @@ from ...workload import Gemm, Op, VectorOp, Workload
 from ..base import Mode, Options, Precision
 from .formats import Formats, formats_of
 from .fusing import fuse
-from .placement import UNLIMITED, block_room, operand_levels, vector_level
+from .placement import UNLIMITED, block_room, in_memory, operand_levels, vector_level
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,6 +133,9 @@ class _Lowering:
         splits = self._core_splits(op, formats)
         self._refuse_too_large(op, splits[0].busiest, pins)
         mapped = search(splits, pins)
+        if mapped is None:
+            # Activations that stay on chip may leave no room for blocks: they then lie in main memory.
+            mapped = search(self._core_splits(in_memory(op), formats), pins)
         if mapped is None:
             raise SystolicError(self._why_no_plan(op))
         return mapped

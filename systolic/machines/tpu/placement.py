@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ...chips.spec import TpuChip
 from ...workload import Gemm, VectorOp
 
@@ -28,6 +30,11 @@ def vector_level(op: VectorOp, chip: TpuChip) -> str:
     """Level where the operands of a vector op lie: by the chip's policy, tables in main memory."""
     amount = op.read_bytes + op.write_bytes
     return "dram" if op.kind == "gather" else _stay(amount, amount, chip)
+
+
+def in_memory(op: Gemm) -> Gemm:
+    """`op` with its operands in main memory, but for those whose place it states itself."""
+    return replace(op, **{f"{name}_at": asked or "memory" for name, asked in _asked(op).items()})
 
 
 def block_room(op: Gemm, chip: TpuChip, sharers: int) -> int | None:
@@ -66,7 +73,9 @@ def _stay(active: int, all_operands: int, chip: TpuChip) -> str:
     if level != "small":
         return level if active <= capacity(chip, level) // 2 else "dram"
     most = chip.policy.block_bytes
-    room = capacity(chip, "vmem") if most is None else most * chip.cores
+    room = capacity(chip, "vmem")
+    if most is not None:
+        room = min(room, most * chip.cores)
     return "vmem" if 2 * active < room or all_operands <= room else "dram"
 
 

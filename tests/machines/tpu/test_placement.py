@@ -49,6 +49,18 @@ def test_a_matmul_that_fits_as_a_whole_stays() -> None:
     assert levels(16, 16, 9) == "dram dram dram"
 
 
+@pytest.mark.parametrize("block_bytes", ["32 MiB", "64 MiB"])
+def test_activations_that_leave_no_room_for_blocks_lie_in_memory(block_bytes: str) -> None:
+    """131,036 x (64 + 64) bf16 leave 9 KiB of 32 MiB: weights of 64 x 64 fit once (8 KiB), not twice."""
+    knobs = {"memory.vmem.bytes": "32 MiB", "policy.block_bytes": block_bytes}
+    chip = systolic.load_chip("tpu-v6e", knobs)
+    full = Gemm(m=131_036, n=64, k=64)
+    assert operand_levels(full, chip)["lhs"] == "vmem"
+    (row,) = systolic.simulate(full, on=chip).chips[0].rows
+    assert row.bytes["dram"]["lhs"].read == full.lhs_bytes
+    assert row.bytes["dram"]["out"].write == full.out_bytes
+
+
 def test_what_the_op_says_goes_before_the_policy() -> None:
     assert levels(2, 8, 8, lhs="memory", rhs="chip") == "dram vmem vmem"
     assert levels(2, 64, 64, out="stream") == "dram dram vmem"
