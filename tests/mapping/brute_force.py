@@ -42,7 +42,9 @@ def brute_force(gemm: Gemm, chip: TpuChip, dataflow: str, order: str | None = No
     found = [Space(gemm, chip, dataflow, orders, *split) for split in splits]
     keys = [(*key, number, row) for number, space in enumerate(found) for row, key in enumerate(space.keys())]
     if not keys and chip.policy.activations != "dram":
-        return brute_force(gemm, replace(chip, policy=replace(chip.policy, activations="dram")), dataflow, order)
+        return brute_force(
+            gemm, replace(chip, policy=replace(chip.policy, activations="dram")), dataflow, order
+        )
     if not keys:
         return None
     cycles, dram, onchip, number, row = min(keys)
