@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from systolic.blocks.stepping import SteppedArray, Tile
-from systolic.chips.spec import Array
+from systolic.chips.tpu import Array
 
 from .conftest import Promise
 

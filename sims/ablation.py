@@ -19,7 +19,7 @@ from fidelity import tpu_v1, tpu_v3, tpu_v6e
 from fidelity.points import DATA, Errors, Point, simulated
 
 import systolic
-from systolic.chips.fields import values_of
+from systolic.chips.kinds import values_of
 
 Overrides = Mapping[str, object]
 

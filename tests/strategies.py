@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import strategies as st
 
-from systolic.chips.spec import CONVENTIONS, DATAFLOWS, Array, Memory, Policy, TpuChip, Vector
+from systolic.chips.tpu import CONVENTIONS, DATAFLOWS, Array, Memory, Policy, TpuChip, Vector
 from systolic.models.architecture import Attention, Head, Layers, Mlp, Model, Stack, Tokens
 from systolic.workload import RHS_KINDS, Gemm
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from systolic import Gemm, load_chip, matmul_hook, simulate
-from systolic.chips.spec import DATAFLOWS
+from systolic.chips.tpu import DATAFLOWS
 from systolic.machines.base import Options
 from systolic.result import Result
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from systolic import Gemm, simulate
-from systolic.chips.spec import DATAFLOWS
+from systolic.chips.tpu import DATAFLOWS
 
 # Runs as a process with so many processors; prints the report without what the host contributes, and a digest
 # of values computed in several tasks.

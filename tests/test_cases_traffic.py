@@ -9,7 +9,7 @@ import pytest
 
 from systolic import Gemm, Report, load_chip, simulate
 from systolic.blocks.stepping import SteppedArray
-from systolic.chips.spec import TpuChip
+from systolic.chips.tpu import TpuChip
 from systolic.machines import tpu
 from systolic.machines.base import Options
 from systolic.metrics import METRICS

@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import strategies as st
 
 from systolic.blocks.array import Timing, folds
-from systolic.chips.spec import DATAFLOWS, OVERLAPS, PREFETCHES, Memory, Policy, TpuChip, Vector
+from systolic.chips.tpu import DATAFLOWS, OVERLAPS, PREFETCHES, Memory, Policy, TpuChip, Vector
 from systolic.mapping.plan import DIMS, ORDERS, Operand, Place, Plan, Problem
 from systolic.mapping.space import array_splits
 from systolic.workload import LAYOUTS, RHS_KINDS, Gemm

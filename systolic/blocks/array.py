@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from ..chips.spec import Array
+from ..chips.tpu import Array
 
 
 class Axes(NamedTuple):

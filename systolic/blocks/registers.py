@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..chips.spec import Array
+from ..chips.tpu import Array
 from ..dtypes import DTYPES
 from ..kernels import multicycle, output_stationary, stationary
 from ..kernels.output_stationary import HELD, MOVING

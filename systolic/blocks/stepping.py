@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..chips.spec import Array
+from ..chips.tpu import Array
 from ..errors import SystolicError
 from ..kernels import streamed
 from ..kernels.stationary import CLOCKS, LAST, LAST_BUSY, MACS, REAL, SLOTS, SWAP, TOKEN, WRAPS

@@ -1,9 +1,10 @@
 """Chips: frozen specs, the catalogue with a source for each number, and users' own files."""
 
-from .fields import ChipField, describe
+from .fields import ChipField
+from .kinds import Chip, describe
 from .loader import catalogue, load_chip, read_chip
 from .memory import Memory
-from .spec import Array, Chip, Policy, TpuChip, Vector
+from .tpu import Array, Policy, TpuChip, Vector
 
 __all__ = [
     "Array",

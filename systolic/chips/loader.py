@@ -17,12 +17,10 @@ from typing import Any
 
 from ..errors import SystolicError, did_you_mean, raise_if_any, shown
 from ..quantity import whole_number
-from .fields import FIELDS, Values, canonical_path, chip_of, flatten, read_field, unknown_field, values_of
-from .spec import TpuChip
+from .fields import Layout, Values
+from .kinds import KINDS, LAYOUTS, Chip, values_of
 
 SCHEMA = 1
-KINDS = ("tpu", "gpu", "cpu", "fixed-function", "etched")
-MODELLED = ("tpu",)
 _OVERRIDES = "--set"
 _CATALOGUE = Path(__file__).parent / "catalogue"
 
@@ -32,9 +30,7 @@ def catalogue() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in _CATALOGUE.glob("*.toml")))
 
 
-def load_chip(
-    chip: str | os.PathLike[str] | TpuChip, overrides: Mapping[str, object] | None = None
-) -> TpuChip:
+def load_chip(chip: str | os.PathLike[str] | Chip, overrides: Mapping[str, object] | None = None) -> Chip:
     """Load a chip and change some of its fields.
 
     Parameters
@@ -50,9 +46,9 @@ def load_chip(
     SystolicError
         All mistakes at once, one line each, beginning with the file or ``--set``.
     """
-    if isinstance(chip, TpuChip) and not overrides:
+    if isinstance(chip, Chip) and not overrides:
         return chip
-    draft = _draft_of(chip) if isinstance(chip, TpuChip) else _open(chip, Path())
+    draft = _draft_of(chip) if isinstance(chip, Chip) else _open(chip, Path())
     if not overrides:
         return draft.finish()
     draft.change(_OVERRIDES, ((path, _parsed(value)) for path, value in overrides.items()))
@@ -61,7 +57,7 @@ def load_chip(
     return replace(changed, notes=(*changed.notes, f"changed with {_OVERRIDES}: {changes}"))
 
 
-def read_chip(raw: Mapping[str, Any], label: str, folder: Path | None = None) -> TpuChip:
+def read_chip(raw: Mapping[str, Any], label: str, folder: Path | None = None) -> Chip:
     """Build a chip from the content of a chip file.
 
     Parameters
@@ -83,13 +79,14 @@ def read_chip(raw: Mapping[str, Any], label: str, folder: Path | None = None) ->
 
 @dataclass
 class _Draft:
-    """A chip under construction.
+    """A chip under construction: of the kind that `layout` describes.
 
     `layers` names them from the lowest up; `origin` tells which of them set a field last; `unread`
     are the fields whose value could not be read; `complete` is False when a base failed, so that
     what is missing is not this file's fault.
     """
 
+    layout: Layout
     values: Values = field(default_factory=dict)
     origin: dict[str, str] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)
@@ -104,7 +101,7 @@ class _Draft:
         seen: set[str] = set()
         for given, raw in pairs:
             try:
-                path, value = read_field(given, raw)
+                path, value = self.layout.read_field(given, raw)
             except SystolicError as error:
                 self.problems += [f"{label}: {line}" for line in error.problems]
                 self.unread.add(given)
@@ -127,16 +124,16 @@ class _Draft:
         if not isinstance(sources, Mapping):
             self.problems.append(f"{label}: source must be a table, got {shown(sources)}")
             return
-        for given, source in flatten(sources):
-            path = canonical_path(given)
-            if path not in FIELDS:
-                self.problems.append(f"{label}: source: {unknown_field(path)}")
+        for given, source in self.layout.flatten(sources):
+            path = self.layout.canonical_path(given)
+            if path not in self.layout.fields:
+                self.problems.append(f"{label}: source: {self.layout.unknown_field(path)}")
             elif not isinstance(source, str) or not source.strip():
                 self.problems.append(f"{label}: source of {path} must be a text, got {shown(source)}")
             else:
                 self.sources[path] = source
 
-    def finish(self) -> TpuChip:
+    def finish(self) -> Chip:
         """Judge the whole, and build it.
 
         Raises
@@ -144,14 +141,15 @@ class _Draft:
         SystolicError
             All mistakes of all layers.
         """
-        required = self._required()
+        required = self.layout.required_of(self.values)
         missing = [path for path in required if path not in self.values]
         if self.complete:
             self.problems += [
                 f"{self.layers[-1]}: {path} must be given" for path in missing if not self._excused(path)
             ]
         try:
-            chip = chip_of(dict.fromkeys(required) | self.values, self.sources, self.notes)
+            whole = dict.fromkeys(required) | self.values
+            chip: Chip = self.layout.chip_of(whole, self.sources, self.notes)
         except SystolicError as error:
             subjects = ((line.split()[0], line) for line in error.problems)
             self.problems += [
@@ -166,14 +164,10 @@ class _Draft:
 
     def _excused(self, path: str) -> bool:
         """Whether a complaint about `path` would only repeat that it, or a table around it, was not read."""
-        if path == "array.lanes" and (not self.complete or any(u.startswith(path) for u in self.unread)):
-            return True  # the one table that is judged as a whole
+        unread = any(u.startswith(path) for u in self.unread)
+        if path in self.layout.formats and (not self.complete or unread):
+            return True  # these tables are judged as a whole
         return any(path == unread or path.startswith(f"{unread}.") for unread in self.unread)
-
-    def _required(self) -> list[str]:
-        levels = ["dram", "vmem", *(path.split(".")[1] for path in self.values if path.startswith("memory."))]
-        sizes = [f"memory.{level}.{leaf}" for level in levels for leaf in ("bytes", "bytes_per_s")]
-        return list(dict.fromkeys(["clock_hz", "array.rows", "array.cols", *sizes]))
 
     def _blamed(self, line: str) -> str:
         """The highest layer that set one of the fields named in a line of the spec."""
@@ -182,19 +176,18 @@ class _Draft:
         return max(named, key=self.layers.index, default=self.layers[-1])
 
 
-def _draft_of(chip: TpuChip) -> _Draft:
+def _draft_of(chip: Chip) -> _Draft:
     values = values_of(chip)
     origin = dict.fromkeys(values, chip.name)
-    return _Draft(values, origin, dict(chip.sources), chip.notes, layers=[chip.name])
+    layout = LAYOUTS[chip.kind]
+    return _Draft(layout, values, origin, dict(chip.sources), chip.notes, layers=[chip.name])
 
 
 def _open(chip: object, folder: Path, chain: tuple[Path, ...] = ()) -> _Draft:
     """Draft of a catalogue name or of a file; a relative path starts in `folder`."""
     name = os.fspath(chip) if isinstance(chip, (str, os.PathLike)) else None
     if not isinstance(name, str):
-        raise SystolicError(
-            f"a chip must be a name, the path of a .toml file or a TpuChip, got {shown(chip)}"
-        )
+        raise SystolicError(f"a chip must be a name, the path of a .toml file or a chip, got {shown(chip)}")
     if name in catalogue():
         path, label = _CATALOGUE / f"{name}.toml", name
     elif isinstance(chip, os.PathLike) or name.endswith(".toml") or "/" in name:
@@ -234,20 +227,35 @@ def _read(raw: Mapping[str, Any], label: str, folder: Path, chain: tuple[Path, .
     schema, kind, base = (fields.pop(key, None) for key in ("schema", "kind", "base"))
     notes, sources = fields.pop("notes", []), fields.pop("source", {})
     problems = [f"{label}: {line}" for line in _header_problems(schema, kind, base)]
-    if kind in KINDS and kind not in MODELLED:
+    if kind in KINDS and kind not in LAYOUTS:
         raise SystolicError(*problems)  # its fields are another machine's
-    draft = _Draft()
+    known = kind if isinstance(kind, str) and kind in LAYOUTS else None
+    draft = _Draft(LAYOUTS[known] if known else _closest_layout(fields))
     if base is not None:
         try:
             draft = _open(base, folder, chain)
         except SystolicError as error:
             problems += [f"{label}: base: {line}" for line in error.problems]
             draft.complete = False
+        else:
+            if known not in (None, draft.layout.kind):
+                found = f"kind must be {draft.layout.kind!r}, as that of its base, got {known!r}"
+                raise SystolicError(*problems, f"{label}: {found}")
     draft.problems += problems
     fields.setdefault("name", Path(label).stem)
-    draft.change(label, flatten(fields))
+    draft.change(label, draft.layout.flatten(fields))
     draft.cite(label, sources, notes)
     return draft
+
+
+def _closest_layout(fields: Mapping[str, Any]) -> Layout:
+    """The layout that knows most of the tables and fields of a file that does not say what kind it is.
+
+    The file is refused anyway; this decides in whose words its other mistakes are told.
+    """
+    return max(
+        LAYOUTS.values(), key=lambda layout: len({*layout.tables, *layout.fields}.intersection(fields))
+    )
 
 
 def _header_problems(schema: object, kind: object, base: object) -> list[str]:
@@ -257,9 +265,9 @@ def _header_problems(schema: object, kind: object, base: object) -> list[str]:
     elif whole_number(schema) != SCHEMA:
         lines.append(f"schema must be {SCHEMA}, got {shown(schema)}")
     if kind is None and base is None:
-        lines.append(f"kind must be given: {', '.join(MODELLED)}")
-    elif kind in KINDS and kind not in MODELLED:
-        lines.append(f"kind {kind!r} is not modelled yet; modelled: {', '.join(MODELLED)}")
+        lines.append(f"kind must be given: {', '.join(LAYOUTS)}")
+    elif kind in KINDS and kind not in LAYOUTS:
+        lines.append(f"kind {kind!r} is not modelled yet; modelled: {', '.join(LAYOUTS)}")
     elif kind is not None and kind not in KINDS:
         lines.append(f"kind must be one of {', '.join(KINDS)}, got {shown(kind)}")
     return lines

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..chips.spec import Chip
+from ..chips import Chip
 from ..quantity import format_count, format_seconds
 from ..result import Total, is_matmul
 from .knobs import Rows

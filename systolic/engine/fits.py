@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..chips.spec import Chip
+from ..chips import Chip
 from ..quantity import format_bytes
 from ..workload import Workload
 

@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..chips import load_chip
-from ..chips.spec import Chip
+from ..chips import Chip, load_chip
 from ..models.trace.kernels import Kernel, eager, op_by_op, totals
 from ..quantity import format_bytes, format_count, format_seconds
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
-from ..chips.spec import Chip
+from ..chips import Chip
 from ..errors import SystolicError, did_you_mean
 from ..machines.base import Machine, Options, Precision, Values
 from ..workload import Gemm, Workload

@@ -6,8 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from ..chips import load_chip
-from ..chips.spec import Chip
+from ..chips import Chip, load_chip
 from ..errors import SystolicError
 from ..machines.base import Options
 from ..metrics import CAUSES

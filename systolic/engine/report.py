@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..chips.spec import Chip
+from ..chips import Chip
 from ..metrics import CAUSES
 from ..result import Bytes, Check, Result, Total, is_matmul
 from ..workload import Gemm, NotCovered, Workload

@@ -8,8 +8,8 @@ from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from ..chips import load_chip
-from ..chips.spec import DATAFLOWS, Chip
+from ..chips import Chip, load_chip
+from ..chips.tpu import DATAFLOWS
 from ..errors import SystolicError, raise_if_any, shown
 from ..machines.base import MODES, Mode, Options
 from ..mapping.plan import ORDERS

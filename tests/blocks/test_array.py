@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from systolic.blocks.array import AXES, Timing, folds, pieces
-from systolic.chips.spec import CONVENTIONS, DATAFLOWS, Array
+from systolic.chips.tpu import CONVENTIONS, DATAFLOWS, Array
 from tests.blocks.tiling import run_cycles, tile_cycles
 from tests.strategies import arrays, sides
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from systolic.blocks.dram import Dram
 from systolic.blocks.dram_port import DramPort, port_cycles
 from systolic.chips.dram import dram_parts, load_dram_part
-from systolic.chips.spec import Memory
+from systolic.chips.tpu import Memory
 
 CHIPS = {"DDR3": 2, "DDR4": 4, "GDDR6": 12, "HBM2-2400": 64, "HBM3": 32}
 

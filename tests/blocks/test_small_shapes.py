@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from systolic.chips import load_chip
-from systolic.chips.spec import CONVENTIONS, DATAFLOWS, Chip
+from systolic.chips.tpu import CONVENTIONS, DATAFLOWS, TpuChip
 from systolic.machines import tpu
 from systolic.machines.base import MODES, Options
 from systolic.machines.tpu.formats import formats_of
@@ -24,13 +24,13 @@ SIDES = range(1, 10)
 
 
 @pytest.fixture(scope="module", params=CONVENTIONS)
-def chip(request: pytest.FixtureRequest) -> Chip:
+def chip(request: pytest.FixtureRequest) -> TpuChip:
     return load_chip("teaching-4x4", {"array.convention": request.param})
 
 
 @pytest.mark.parametrize("dataflow", DATAFLOWS)
 @pytest.mark.parametrize("m", SIDES)
-def test_all_models_agree_with_design_and_the_values_are_right(chip: Chip, dataflow: str, m: int) -> None:
+def test_all_models_agree_with_design_and_the_values_are_right(chip: TpuChip, dataflow: str, m: int) -> None:
     rng = np.random.default_rng(m)
     for n, k in product(SIDES, SIDES):
         work = Workload(name="small", ops=(Gemm(m=m, n=n, k=k, dtype="int8", name="small"),))
@@ -39,7 +39,7 @@ def test_all_models_agree_with_design_and_the_values_are_right(chip: Chip, dataf
         assert_values(step, chip, rng)
 
 
-def assert_cycles(step: tpu.GemmStep, chip: Chip) -> None:
+def assert_cycles(step: tpu.GemmStep, chip: TpuChip) -> None:
     m, n, k = step.op.m, step.op.n, step.op.k
     rows, cols, stream = {"ws": (k, n, m), "os": (m, n, k), "is": (k, m, n)}[step.dataflow]
     cycles = run_cycles(chip.array, step.dataflow, [stream] * (up(rows, 4) * up(cols, 4)))
@@ -50,7 +50,7 @@ def assert_cycles(step: tpu.GemmStep, chip: Chip) -> None:
         assert not {c for c in result.cycles_by_cause if c.startswith("stall")}, (m, n, k, mode)
 
 
-def assert_values(step: tpu.GemmStep, chip: Chip, rng: np.random.Generator) -> None:
+def assert_values(step: tpu.GemmStep, chip: TpuChip, rng: np.random.Generator) -> None:
     """Integers are the plain product; float32 is DESIGN's chain bit for bit, and so is the value kernel's."""
     m, n, k = step.op.m, step.op.n, step.op.k
     a, b = rng.integers(-128, 128, (1, m, k), np.int8), rng.integers(-128, 128, (1, k, n), np.int8)

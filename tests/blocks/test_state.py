@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from systolic.chips.spec import Array
+from systolic.chips.tpu import Array
 from systolic.errors import SystolicError
 from systolic.kernels import output_stationary, stationary
 from systolic.kernels.stationary import LAST, REAL, SWAP, TOKEN

@@ -13,7 +13,7 @@ from systolic.blocks.array import Timing
 from systolic.blocks.registers import MulticycleRegisters, PlainRegisters
 from systolic.blocks.stepping import SteppedArray, Tile
 from systolic.chips import load_chip
-from systolic.chips.spec import CONVENTIONS, DATAFLOWS, Array
+from systolic.chips.tpu import CONVENTIONS, DATAFLOWS, Array
 from systolic.kernels.stationary import CLOCKS, LAST_BUSY, MACS, SLOTS, TOKEN
 from systolic.machines import tpu
 from systolic.machines.base import MODES, Options

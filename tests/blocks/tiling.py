@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from systolic.blocks.stepping import Stepped, SteppedArray, Tile
-from systolic.chips.spec import Array
+from systolic.chips.tpu import Array
 from tests.strategies import arrays, seeds, sides
 
 

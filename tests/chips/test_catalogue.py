@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from systolic.chips import catalogue, describe, load_chip
-from systolic.chips.fields import FIELDS, values_of
+from systolic.chips.kinds import LAYOUTS, values_of
 
 NAMES = (
     "scale-sim",
@@ -144,7 +144,9 @@ def test_weights_can_enter_the_arrays_as_fast_as_main_memory_delivers(name: str)
 def test_description_has_the_value_and_source_of_each_field_in_words() -> None:
     chip = load_chip("tpu-v4", {"memory.vmem.bytes_per_s": "unlimited", "array.rows": "64"})
     rows = {row.field: row for row in describe(chip)}
-    assert list(rows) == [path for path in FIELDS if path in values_of(chip) and path != "name"]
+    assert list(rows) == [
+        path for path in LAYOUTS["tpu"].fields if path in values_of(chip) and path != "name"
+    ]
     assert rows["clock_hz"].value == "1.05 GHz"
     assert rows["memory.cmem.bytes"].value == "128 MiB"
     assert rows["memory.dram.bytes_per_s"].value == "1.2 TB/s"

@@ -150,7 +150,7 @@ TIMING = {"memory.dram.model": "timing"}
         ("tpu-v2", {**TIMING, "memory.dram.part": "HBM2"}, "memory.dram.channels must be given"),
         ("tpu-v4", {"memory.dram.channels": 0}, "memory.dram.channels must be > 0, got 0"),
         ("tpu-v4", {"memory.dram.model": "magic"}, "memory.dram.model must be one of bandwidth, timing"),
-        ("tpu-v4", {"memory.vmem.part": "HBM2"}, "memory.vmem.part is no field of a chip"),
+        ("tpu-v4", {"memory.vmem.part": "HBM2"}, "memory.vmem.part is no field of a TPU"),
     ],
 )
 def test_a_chip_says_what_its_dram_lacks(chip: str, changes: dict[str, object], message: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from systolic.chips import TpuChip, describe, load_chip, read_chip
-from systolic.chips.fields import values_of
+from systolic.chips.kinds import values_of
 from systolic.errors import SystolicError
 
 from .. import strategies
@@ -205,7 +205,7 @@ def test_all_mistakes_of_a_file_at_once_one_line_each() -> None:
         "my.toml: cores must be a whole number > 0, got True",
         "my.toml: array.rows must be > 0, got -4",
         "my.toml: array.cols must be a whole number > 0, got nan",
-        "my.toml: array.coles is no field of a chip; did you mean 'array.cols'?",
+        "my.toml: array.coles is no field of a TPU; did you mean 'array.cols'?",
         "my.toml: array.dataflow must be one of ws, os, is, got 'wz'",
         "my.toml: array.lanes.bf16 must be > 0, got 0",
         "my.toml: memory.dram.bytes must be a size in B, kB, MB, GB, TB, KiB, MiB, GiB, TiB, got '24 MB/s'; "
@@ -245,31 +245,31 @@ def test_all_mistakes_of_a_file_at_once_one_line_each() -> None:
             "[energy]\nmac_pj = 1\n[policy]",
             "energy is not modelled yet; remove the [energy] table",
         ),
-        ("[policy]", "[polcy]\nx = 1\n[policy]", "polcy is no field of a chip; did you mean 'policy'?"),
+        ("[policy]", "[polcy]\nx = 1\n[policy]", "polcy is no field of a TPU; did you mean 'policy'?"),
         (
             "[policy]",
             "[memory.l2]\nbytes = 1\n[policy]",
-            "memory.l2 is no field of a chip; known: memory.acc, ",
+            "memory.l2 is no field of a TPU; known: memory.acc, ",
         ),
         ("[policy]", "[memory.acc]\n[policy]", "memory.acc must be a table that holds something, got {}"),
-        ("cores = 2", "rows = 2", "rows is no field of a chip; known: array.rows"),
+        ("cores = 2", "rows = 2", "rows is no field of a TPU; known: array.rows"),
         (
             "[array.lanes]\nint8 = 2\nbfloat16 = 1",
             "lanes = 3",
             "array.lanes must be a table that holds something, got 3",
         ),
         ('"vmem"', '"cmem"', "policy.activations must name a memory of this chip (dram, vmem), got 'cmem'"),
-        ("int8 = 2", "int9 = 2", "array.lanes.int9 is no field of a chip; did you mean 'array.lanes.int8'?"),
+        ("int8 = 2", "int9 = 2", "array.lanes.int9 is no field of a TPU; did you mean 'array.lanes.int8'?"),
         ("int8 = 2", "bf16 = 2", "array.lanes.bf16 must be given once, got it under two names"),
         (
             "[vector]",
             "[memory.vmen]\nbytes = 1\n[vector]",
-            "memory.vmen is no field of a chip; did you mean 'memory.v",
+            "memory.vmen is no field of a TPU; did you mean 'memory.v",
         ),
         (
             '"array.rows" = "data',
             '"array.row" = "data',
-            "source: array.row is no field of a chip; did you mean 'array",
+            "source: array.row is no field of a TPU; did you mean 'array",
         ),
         ('= "datasheet"', "= 3", "source of array.rows must be a text, got 3"),
         ('["a note"]', '"a note"', "notes must be a list of texts, got 'a note'"),
@@ -344,7 +344,7 @@ def test_files_that_are_no_toml(content: bytes, line: str) -> None:
         ),
         ("gone.toml", "gone.toml: no such file"),
         (Path(), ".: cannot be read: Is a directory"),
-        (3, "a chip must be a name, the path of a .toml file or a TpuChip, got 3"),
+        (3, "a chip must be a name, the path of a .toml file or a chip, got 3"),
         ("a\0.toml", "a\0.toml: cannot be read: embedded null byte"),
     ],
 )

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from systolic.chips import catalogue, describe, load_chip
-from systolic.chips.fields import FIELDS, values_of
+from systolic.chips.kinds import LAYOUTS, values_of
 from systolic.errors import SystolicError
 
 from .. import strategies
@@ -78,11 +78,11 @@ def test_the_reader_is_told_of_the_change() -> None:
 @pytest.mark.parametrize(
     ("path", "text", "line"),
     [
-        ("array.row", "3", "array.row is no field of a chip; did you mean 'array.rows'?"),
-        ("aray.rows", "3", "aray.rows is no field of a chip; did you mean 'array.rows'?"),
-        ("rows", "3", "rows is no field of a chip; known: array.rows"),
-        ("array.lanes.bf17", "1", "array.lanes.bf17 is no field of a chip; did you mean 'array.lanes.bf16'?"),
-        ("array.lanes.int32", "1", "array.lanes.int32 is no field of a chip"),
+        ("array.row", "3", "array.row is no field of a TPU; did you mean 'array.rows'?"),
+        ("aray.rows", "3", "aray.rows is no field of a TPU; did you mean 'array.rows'?"),
+        ("rows", "3", "rows is no field of a TPU; known: array.rows"),
+        ("array.lanes.bf17", "1", "array.lanes.bf17 is no field of a TPU; did you mean 'array.lanes.bf16'?"),
+        ("array.lanes.int32", "1", "array.lanes.int32 is no field of a TPU"),
         ("memory.cmem", "3", "memory.cmem must be a table that holds something, got 3"),
         ("array.rows", "-4", "array.rows must be > 0, got -4"),
         ("array.rows", "4.0", "array.rows must be a whole number > 0, got 4.0"),
@@ -117,7 +117,7 @@ def test_the_reader_is_told_of_the_change() -> None:
             "memory.vmem.bank_bytes must be left out where memory.vmem.banks is not",
         ),
         ("memory.vmem.layout", "diagonal", "memory.vmem.layout must be one of row, column, got 'diagonal'"),
-        ("memory.dram.banks", "8", "memory.dram.banks is no field of a chip; "),
+        ("memory.dram.banks", "8", "memory.dram.banks is no field of a TPU; "),
         (
             "memory.vmem.latency_ns",
             "5",
@@ -125,7 +125,7 @@ def test_the_reader_is_told_of_the_change() -> None:
         ),
         ("memory.vmem.burst_bytes", "32", "memory.vmem.burst_bytes must be 1: not charged on chip; got 32"),
         ("energy.mac_pj", "1", "energy is not modelled yet"),
-        ("kind", "gpu", "kind is no field of a chip"),
+        ("kind", "gpu", "kind is no field of a TPU"),
     ],
 )
 def test_mistakes(path: str, text: str, line: str) -> None:
@@ -143,7 +143,8 @@ def test_all_mistakes_at_once() -> None:
 
 @given(
     st.dictionaries(
-        st.sampled_from(FIELDS) | st.text(max_size=12), st.text(max_size=12) | strategies.scalars()
+        st.sampled_from(LAYOUTS["tpu"].fields) | st.text(max_size=12),
+        st.text(max_size=12) | strategies.scalars(),
     ),
     st.sampled_from(catalogue()),
 )

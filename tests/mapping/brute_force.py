@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from systolic.chips.spec import TpuChip
+from systolic.chips.tpu import TpuChip
 from systolic.dtypes import DTYPES
 from systolic.workload import Gemm
 

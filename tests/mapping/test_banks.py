@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from systolic.chips.spec import DATAFLOWS, Array, Memory, TpuChip
+from systolic.chips.tpu import DATAFLOWS, Array, Memory, TpuChip
 from systolic.machines import tpu
 from systolic.machines.base import Options
 from systolic.mapping.banks import Banks, Stream, fullest_bank, slowest_step

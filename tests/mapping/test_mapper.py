@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from systolic.chips import load_chip
-from systolic.chips.spec import DATAFLOWS, Array, Memory, Policy, TpuChip
+from systolic.chips.tpu import DATAFLOWS, Array, Memory, Policy, TpuChip
 from systolic.errors import SystolicError
 from systolic.machines import tpu
 from systolic.machines.base import Options

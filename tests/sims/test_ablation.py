@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import systolic
-from systolic.chips.fields import values_of
+from systolic.chips.kinds import values_of
 
 from .test_sims import SIMS, study
 

@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ...chips import load_chip
-from ...chips.spec import Chip
+from ...chips import Chip, load_chip
 from ...errors import SystolicError
 from ...machines.base import Options
 from ...models.trace.events import Choices

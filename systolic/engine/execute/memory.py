@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...chips.spec import Chip
+from ...chips import Chip
 from ...machines.base import Options
 from ...workload import Workload
 from ..hook import MatmulHook

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ... import dtypes
-from ...chips.spec import TpuChip
+from ...chips.tpu import TpuChip
 from ...numerics.parts import PRODUCTS, interleave, parts_of, split
 from ...numerics.rounding import integer_range, round_to
 from ..base import Values

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ...blocks.dram_port import port_cycles
-from ...chips.spec import TpuChip
+from ...chips.tpu import TpuChip
 from ...mapping.schedule import first_weights
 from ...mapping.traffic import block_bytes
 from ...result import Result

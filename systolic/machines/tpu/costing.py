@@ -7,7 +7,7 @@ from typing import Any
 from ...blocks.array import AXES, Timing, folds
 from ...blocks.dram_port import port_cycles
 from ...blocks.pipeline import Outcome, Stage, run_nest
-from ...chips.spec import TpuChip
+from ...chips.tpu import TpuChip
 from ...mapping.plan import DIMS, CoreSplit, Plan, Problem, array_work
 from ...mapping.schedule import explain
 from ...mapping.space import array_splits

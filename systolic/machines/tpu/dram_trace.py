@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from ...chips.dram import load_dram_part
-from ...chips.spec import TpuChip
+from ...chips.tpu import TpuChip
 from ...errors import SystolicError, did_you_mean
 from ...mapping.plan import OPERAND_DIMS, CoreSplit, Problem
 from ...mapping.transfers import Transfer, transfers_of

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ...chips.spec import TpuChip
+from ...chips.tpu import TpuChip
 from ...dtypes import DTYPES, MULTIPLIED, accumulator_of, holds
 from ...errors import SystolicError
 from ...numerics.parts import PASSES, parts_of

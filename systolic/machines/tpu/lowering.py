@@ -9,7 +9,7 @@ from ... import dtypes
 from ...blocks.array import AXES, Timing, folds, pieces
 from ...blocks.dram_port import DramPort
 from ...chips.memory import Memory
-from ...chips.spec import TpuChip
+from ...chips.tpu import TpuChip
 from ...errors import SystolicError
 from ...mapping.banks import Banks
 from ...mapping.limits import LARGEST, largest_count

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...chips.spec import TpuChip
+from ...chips.tpu import TpuChip
 from ...workload import Gemm, VectorOp
 
 UNLIMITED = 1 << 62

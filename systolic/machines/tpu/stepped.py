@@ -9,7 +9,7 @@ import numpy as np
 
 from ...blocks.array import AXES, Timing, folds, pieces
 from ...blocks.stepping import SteppedArray, Tile
-from ...chips.spec import TpuChip
+from ...chips.tpu import TpuChip
 from ...mapping.plan import Problem, Share
 from ...numerics.inputs import seeded_inputs
 from ...numerics.parts import PRODUCTS, interleave

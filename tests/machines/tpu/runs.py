@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from systolic.chips.spec import TpuChip
+from systolic.chips.tpu import TpuChip
 from systolic.machines import tpu
 from systolic.machines.base import Options
 from systolic.result import Result, Traffic, add_bytes

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from systolic.chips.spec import DATAFLOWS, TpuChip
+from systolic.chips.tpu import DATAFLOWS, TpuChip
 from systolic.errors import SystolicError
 from systolic.machines import tpu
 from systolic.machines.base import Options

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import systolic
 from systolic.chips.dram import dram_parts
-from systolic.chips.spec import DATAFLOWS, TpuChip
+from systolic.chips.tpu import DATAFLOWS, TpuChip
 from systolic.mapping.bounds import Bounds
 from systolic.mapping.plan import DIMS, Plan
 from systolic.mapping.schedule import plan_outcome

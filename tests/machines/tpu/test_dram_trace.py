@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import systolic
-from systolic.chips.spec import TpuChip
+from systolic.chips.tpu import TpuChip
 from systolic.errors import SystolicError
 from systolic.machines.tpu import GemmStep
 from systolic.machines.tpu.dram_trace import Access, TraceSize, accesses, trace_size, write_trace

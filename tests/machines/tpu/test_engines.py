@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from systolic import load_chip
 from systolic.blocks.stepping import SteppedArray
-from systolic.chips.spec import CONVENTIONS, DATAFLOWS, TpuChip
+from systolic.chips.tpu import CONVENTIONS, DATAFLOWS, TpuChip
 from systolic.machines import tpu
 from systolic.result import Result
 from systolic.workload import Gemm

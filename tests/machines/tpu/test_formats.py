@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from systolic import Gemm, load_chip, load_model, simulate
-from systolic.chips.spec import DATAFLOWS, TpuChip
+from systolic.chips.tpu import DATAFLOWS, TpuChip
 from systolic.errors import SystolicError
 from systolic.machines import tpu
 from systolic.machines.base import Options

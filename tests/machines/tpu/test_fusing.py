@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 import systolic
-from systolic.chips.spec import FUSIONS
+from systolic.chips.tpu import FUSIONS
 from systolic.engine.report import ChipReport
 from systolic.models import vector_ops as vec
 from systolic.workload import Gemm, Op, VectorOp, Workload

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from systolic import load_chip, load_model, simulate
 from systolic.chips import catalogue
-from systolic.chips.spec import DATAFLOWS, Memory, TpuChip
+from systolic.chips.tpu import DATAFLOWS, Memory, TpuChip
 from systolic.machines import tpu
 from systolic.machines.base import Options
 from systolic.workload import Gemm, VectorOp, Workload

@@ -9,7 +9,7 @@ import pytest
 
 from systolic import Gemm, load_chip, simulate
 from systolic.check import check_matmul
-from systolic.chips.spec import DATAFLOWS, TpuChip
+from systolic.chips.tpu import DATAFLOWS, TpuChip
 from systolic.errors import SystolicError
 from systolic.machines import tpu
 from systolic.machines.base import Options, Values

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import systolic
 from systolic import Gemm
-from systolic.chips.spec import Array, Memory, Policy, TpuChip
+from systolic.chips.tpu import Array, Memory, Policy, TpuChip
 from systolic.errors import SystolicError
 from systolic.machines.tpu.placement import block_room, operand_levels, vector_level
 from systolic.models import vector_ops as vec

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from systolic import load_chip
 from systolic.blocks.stepping import SteppedArray
-from systolic.chips.spec import DATAFLOWS, TpuChip
+from systolic.chips.tpu import DATAFLOWS, TpuChip
 from systolic.errors import SystolicError
 from systolic.machines import tpu
 from systolic.machines.tpu.clocked import Core

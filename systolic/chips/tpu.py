@@ -1,4 +1,4 @@
-"""Frozen descriptions of chips. A chip is data; nothing here simulates."""
+"""TPU-style chips: cores with systolic arrays. A chip is data; nothing here simulates."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Literal
 from ..dtypes import DTYPES, MULTIPLIED, SUMMED, accumulator_of
 from ..errors import did_you_mean, raise_if_any, shown
 from ..quantity import count_problem, whole_number
+from .fields import Layout
 from .memory import Memory
 from .rules import choice_problem, take_whole
 
@@ -257,6 +258,22 @@ class TpuChip:
         return next(iter(self.array.lanes))
 
     @property
+    def formats(self) -> tuple[str, ...]:
+        """Number formats that it multiplies, the native one first."""
+        return tuple(self.array.lanes)
+
+    @property
+    def units(self) -> str:
+        """What it is made of, in words."""
+        array = f"{self.array.rows}x{self.array.cols} {self.array.dataflow}"
+        return f"{self.cores} x {self.mxus_per_core} arrays {array}"
+
+    @property
+    def other_limits(self) -> dict[str, int]:
+        """Rates beside compute and main memory that may bound it, bytes per second in the native format."""
+        return {"weights into the arrays": self.weight_feed_bytes_per_s(self.native_dtype)}
+
+    @property
     def pes(self) -> int:
         """PEs of the whole chip."""
         return self.cores * self.mxus_per_core * self.array.rows * self.array.cols
@@ -271,4 +288,47 @@ class TpuChip:
         return per_cycle * self.clock_hz * DTYPES[dtype].bits // 8
 
 
-Chip = TpuChip
+_MEMORY = ("bytes", "bytes_per_s", "latency_ns", "burst_bytes", "sustained_percent")
+_DRAM = ("part", "model", "channels")
+_BANKS = ("banks", "bank_bytes", "layout")
+_SIZES = ("bytes", "bytes_per_s")
+
+LAYOUT = Layout(
+    kind="tpu",
+    noun="a TPU",
+    leaves={
+        "": ("name", "clock_hz", "cores", "mxus_per_core"),
+        "array": ("rows", "cols", "dataflow", "convention", "weight_rows", "mac_latency", "mac_interval"),
+        "array.lanes": LANE_DTYPES,
+        "array.acc": LANE_DTYPES,
+        **{f"memory.{level}": _MEMORY for level in LEVELS},
+        "memory.dram": (*_MEMORY, "model", "part", "channels"),
+        "memory.vmem": (*_MEMORY, *_BANKS),
+        "vector": ("lanes", "alus"),
+        "policy": ("activations", "overlap", "prefetch", "fusion", "block_bytes", "block_tiles"),
+    },
+    parts={
+        "": TpuChip,
+        "array": Array,
+        **{f"memory.{level}": Memory for level in LEVELS},
+        "vector": Vector,
+        "policy": Policy,
+    },
+    required={"": ("clock_hz",), "array": ("rows", "cols")}
+    | {f"memory.{level}": _SIZES for level in ("dram", "vmem", "cmem", "acc")},
+    optional=("memory.cmem", "memory.acc"),
+    quantities={
+        "clock_hz": "frequency",
+        "bytes": "size",
+        "bytes_per_s": "rate",
+        "latency_ns": "time",
+        "burst_bytes": "size",
+        "bank_bytes": "size",
+        "block_bytes": "size",
+    },
+    may_be_unlimited=("bytes", "bytes_per_s", "block_bytes", "block_tiles"),
+    formats=("array.lanes", "array.acc"),
+    holds_formats=("array.acc",),
+    groups=(_DRAM, _BANKS),
+)
+"""Fields of a TPU-style chip."""
