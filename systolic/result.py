@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from .metrics import BOUND_OF_CAUSE, CAUSES
+from .metrics import BOUND_OF_CAUSE, CAUSES, COUNTERS, STALLS, ratios_of
 from .workload import Gemm, Op, VectorOp
 
 OPERANDS = ("lhs", "rhs", "out", "psum", "other")
@@ -44,6 +44,15 @@ def add_bytes(*parts: Bytes) -> dict[str, dict[str, Traffic]]:
             row = total.setdefault(level, {})
             for operand, traffic in operands.items():
                 row[operand] = row.get(operand, Traffic()) + traffic
+    return total
+
+
+def add_counts(*parts: Mapping[str, int]) -> dict[str, int]:
+    """Sum of several tables of counts, name by name."""
+    total: dict[str, int] = {}
+    for part in parts:
+        for name, count in part.items():
+            total[name] = total.get(name, 0) + count
     return total
 
 
@@ -116,6 +125,10 @@ class Result:
         MACs that the machine counted on real operands; PE slots that it clocked on padding.
     pe_cycles, mapped_pe_cycles
         PE-lane cycles available while it ran: of all PEs; of those that held work.
+    stalls
+        What resident warps, or µops in flight, do: name in :data:`systolic.metrics.STALLS` -> their cycles.
+    counters
+        Name in :data:`systolic.metrics.COUNTERS` -> count, whole chip.
     source
         ``stepped``, ``tiled`` or ``bound``: the weakest of its parts.
     mapping
@@ -144,6 +157,8 @@ class Result:
     padded_macs: int = 0
     pe_cycles: int = 0
     mapped_pe_cycles: int = 0
+    stalls: Mapping[str, int] = field(default_factory=dict)
+    counters: Mapping[str, int] = field(default_factory=dict)
     source: str = "tiled"
     mapping: Mapping[str, Any] | None = None
     precision: str | None = None
@@ -158,6 +173,7 @@ class Result:
         assert not unknown, f"unknown causes {unknown}"
         assert all(v >= 0 for v in self.cycles_by_cause.values()), "a part of the ledger is negative"
         assert sum(self.cycles_by_cause.values()) == self.cycles, "causes do not add up to cycles"
+        assert set(self.stalls) <= set(STALLS) and set(self.counters) <= set(COUNTERS), "unknown name"
         assert self.source in SOURCES, self.source
 
     @property
@@ -191,6 +207,11 @@ class Result:
         return self.array_macs / self.mapped_pe_cycles if self.mapped_pe_cycles else None
 
     @property
+    def ratios(self) -> dict[str, float]:
+        """Ratios of the counters, in profilers' words."""
+        return ratios_of(self.counters)
+
+    @property
     def bound_by(self) -> str:
         """What the largest cause says bounds it, through a fixed table; ties go to the first cause."""
         return bound_of(self.cycles_by_cause, self.behind_memory)
@@ -213,6 +234,8 @@ class Result:
             padded_macs=self.padded_macs + other.padded_macs,
             pe_cycles=self.pe_cycles + other.pe_cycles,
             mapped_pe_cycles=self.mapped_pe_cycles + other.mapped_pe_cycles,
+            stalls=add_counts(self.stalls, other.stalls),
+            counters=add_counts(self.counters, other.counters),
             min_dram_bytes=self.min_dram_bytes,
         )
 
@@ -229,6 +252,8 @@ class Result:
             padded_macs=self.padded_macs * count,
             pe_cycles=self.pe_cycles * count,
             mapped_pe_cycles=self.mapped_pe_cycles * count,
+            stalls={name: v * count for name, v in self.stalls.items()},
+            counters={name: v * count for name, v in self.counters.items()},
             min_dram_bytes=None if self.min_dram_bytes is None else self.min_dram_bytes * count,
         )
 
@@ -249,6 +274,16 @@ class Total:
         """Cause -> cycles over all rows; only causes that occur."""
         totals = {c: sum(r.cycles_by_cause.get(c, 0) for r in self.rows) for c in CAUSES}
         return {c: v for c, v in totals.items() if v}
+
+    @property
+    def stalls(self) -> dict[str, int]:
+        """What warps or µops do, over all rows."""
+        return add_counts(*(r.stalls for r in self.rows))
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """Counts over all rows."""
+        return add_counts(*(r.counters for r in self.rows))
 
     @property
     def bytes(self) -> dict[str, dict[str, Traffic]]:

@@ -266,7 +266,8 @@ class TpuChip:
     def units(self) -> str:
         """What it is made of, in words."""
         array = f"{self.array.rows}x{self.array.cols} {self.array.dataflow}"
-        return f"{self.cores} x {self.mxus_per_core} arrays {array}"
+        arrays = self.cores * self.mxus_per_core
+        return f"{array}" if arrays == 1 else f"{self.cores} x {self.mxus_per_core} x {array}"
 
     @property
     def other_limits(self) -> dict[str, int]:

@@ -34,7 +34,7 @@ def chips(
 
 
 def _print_catalogue() -> None:
-    heads = ("chip", "cores", "arrays/core", "array, PEs", "clock", "formats", "peak", "dram", "dram rate")
+    heads = ("chip", "kind", "made of", "clock", "formats", "peak", "dram", "dram rate")
     _print_columns([heads, *(_facts(load_chip(name)) for name in catalogue())])
 
 
@@ -43,11 +43,10 @@ def _facts(chip: Chip) -> tuple[str, ...]:
     operation = "FLOP" if DTYPES[native].kind == "float" else "OP"
     return (
         chip.name,
-        str(chip.cores),
-        str(chip.mxus_per_core),
-        f"{chip.array.rows}x{chip.array.cols} {chip.array.dataflow}",
+        chip.kind,
+        chip.units,
         format_hz(chip.clock_hz),
-        " ".join(chip.array.lanes),
+        " ".join(chip.formats),
         f"{format_count(2 * chip.peak_macs_per_s(native))}{operation}/s {native}",
         "unlimited" if dram.bytes is None else format_bytes(dram.bytes),
         "unlimited" if dram.bytes_per_s is None else format_rate(dram.bytes_per_s),

@@ -117,6 +117,10 @@ def run(
             metavar="mnk", help="Pin the loop order, outermost first. Default: the mapper's choice."
         ),
     ] = None,
+    kernel: Annotated[
+        str | None,
+        typer.Option(metavar="KERNEL", help="Pin the kernel of a GPU's matmuls. Default: the fastest."),
+    ] = None,
     mode: Annotated[
         str,
         typer.Option(
@@ -153,6 +157,7 @@ def run(
     model_options: dict[str, Any] = {"phase": phase, "batch": batch, "seq": seq, "kv_len": kv_len}
     model_options |= {"dtype": dtype, "logits": logits, "causal": causal}
     choices: dict[str, Any] = {"mode": mode, "dataflow": dataflow, "tile": pinned, "order": order}
+    choices |= {"kernel": kernel}
     choices |= {"check": check, "precision": precision, "overrides": changed}
     choices |= {"weight_dtype": weight_dtype, "kv_dtype": kv_dtype}
 

@@ -70,6 +70,8 @@ def _turned_back(setup: Setup) -> Iterator[tuple[str, Setup]]:
     if options.tile is not None:
         tile = ",".join(map(str, options.tile))
         yield f"pinned tile {tile}", replace(setup, options=replace(fast, tile=None))
+    if options.kernel is not None:
+        yield f"pinned kernel {options.kernel}", replace(setup, options=replace(fast, kernel=None))
     if options.order is not None:
         yield f"pinned order {options.order}", replace(setup, options=replace(fast, order=None))
 

@@ -12,7 +12,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from ..metrics import CAUSES
+from ..metrics import CAUSES, METRICS, RATIOS, STALLS, ratios_of
 from ..quantity import format_bytes, format_count, format_hz, format_rate, format_seconds
 from ..result import OPERANDS, Bytes, Check, Result, Traffic
 from ..workload import Gemm
@@ -84,6 +84,10 @@ def _chip_parts(chip: ChipReport) -> list[RenderableType]:
         Text("bytes by level and operand", style="bold"),
         _bytes_table(chip),
     ]
+    if chip.totals.stalls:
+        parts += [Text("what resident warps do", style="bold"), _stalls_table(chip)]
+    if chip.totals.counters:
+        parts += [Text("in a profiler's words", style="bold"), _profile_table(chip)]
     if any(row.mapping for row in chip.rows):
         parts += [Text("mapping picked", style="bold"), _mapping_table(chip)]
     if any(row.check for row in chip.rows):
@@ -111,7 +115,7 @@ def _summary(chip: ChipReport, cycles: int) -> str:
 
 
 def _limits(chip: ChipReport) -> str:
-    """What the chip can do at most in its native format: arrays, main memory, weights into the arrays."""
+    """What the chip can do at most in its native format: multipliers, main memory, what else may bound it."""
     spec = chip.chip
     dtype = spec.native_dtype
     memory = spec.memory["dram"]
@@ -120,10 +124,9 @@ def _limits(chip: ChipReport) -> str:
         dram = f"{format_rate(memory.bytes_per_s)}, {memory.sustained_percent}% sustained"
     if memory.model == "timing":
         dram = f"{memory.channels} channels of {memory.part}, stepped"
-    return (
-        f"limits: {format_count(2 * spec.peak_macs_per_s(dtype))}FLOP/s in {dtype}, dram {dram}, "
-        f"weights into the arrays {format_rate(spec.weight_feed_bytes_per_s(dtype))}"
-    )
+    others = (f", {name} {format_rate(rate)}" for name, rate in spec.other_limits.items())
+    peak = format_count(2 * spec.peak_macs_per_s(dtype))
+    return f"limits: {peak}FLOP/s in {dtype}, dram {dram}{''.join(others)}"
 
 
 def _table(headers: Iterable[str], left: int = 1) -> Table:
@@ -194,6 +197,37 @@ def _cause_table(chip: ChipReport) -> Table:
     cycles = chip.totals.cycles
     table.add_row("share %", *(f"{100 * totals[cause] / cycles:.1f}" for cause in causes), "")
     return table
+
+
+def _stalls_table(chip: ChipReport) -> Table:
+    totals = chip.totals.stalls
+    stalls = [name for name in STALLS if totals.get(name)]
+    table = _table(("op", *(name.replace("_", "\n") + "\n%" for name in stalls), "warp\ncycles"))
+    for name, row in (*((row.name, row.stalls) for row in chip.rows if row.stalls), ("total", totals)):
+        every = sum(row.values())
+        cells = (f"{100 * row.get(stall, 0) / every:.1f}" if row.get(stall) else "·" for stall in stalls)
+        table.add_row(name, *cells, format_count(every), style="bold" if row is totals else None)
+    return table
+
+
+def _profile_table(chip: ChipReport) -> Table:
+    totals = ratios_of(chip.totals.counters)
+    names = [name for name in RATIOS if name in totals]
+    heads = (name.replace("_", "\n") + ("\n%" if METRICS[name].unit == "0..1" else "") for name in names)
+    table = _table(("op", "instructions", *heads))
+    rows = [(row.name, row.counters) for row in chip.rows if row.counters]
+    for name, counters in (*rows, ("total", chip.totals.counters)):
+        ratios = ratios_of(counters)
+        cells = (_ratio(ratios.get(ratio), METRICS[ratio].unit) for ratio in names)
+        count = format_count(counters.get("instructions", 0))
+        table.add_row(name, count, *cells, style="bold" if name == "total" else None)
+    return table
+
+
+def _ratio(value: float | None, unit: str) -> str:
+    if value is None:
+        return "·"
+    return _percent(value) if unit == "0..1" else f"{value:.3g}"
 
 
 def _bytes_table(chip: ChipReport) -> Table:

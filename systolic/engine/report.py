@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..chips import Chip
-from ..metrics import CAUSES
+from ..metrics import CAUSES, COUNTERS, STALLS, ratios_of
 from ..result import Bytes, Check, Result, Total, is_matmul
 from ..workload import Gemm, NotCovered, Workload
 from .fits import Fits
@@ -147,6 +147,7 @@ class ChipReport:
             "bound_by": totals.bound_by,
             "source": totals.source,
             "cycles_by_cause": _causes_dict(totals.cycles_by_cause),
+            **_profile_dict(totals),
             "bytes": _bytes_dict(totals.bytes),
         }
 
@@ -233,6 +234,7 @@ def _op_dict(row: Result) -> dict[str, Any]:
         "busy_cycles": row.busy_cycles,
         "seconds": row.seconds,
         "cycles_by_cause": _causes_dict(row.cycles_by_cause),
+        **_profile_dict(row),
         "bytes": _bytes_dict(row.bytes),
         "joules": None,
         "bound_by": row.bound_by,
@@ -278,6 +280,15 @@ def _check_dict(check: Check) -> dict[str, Any]:
         "device": check.device,
         "overflows": check.overflows,
         "out_of_range": check.out_of_range,
+    }
+
+
+def _profile_dict(row: Result | Total) -> dict[str, dict[str, Any]]:
+    """What a profiler would show; empty for a machine that has no warps."""
+    return {
+        "stalls": {name: row.stalls[name] for name in STALLS if name in row.stalls},
+        "counters": {name: row.counters[name] for name in COUNTERS if name in row.counters},
+        "ratios": ratios_of(row.counters),
     }
 
 

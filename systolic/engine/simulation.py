@@ -41,6 +41,7 @@ def simulate(
     dataflow: str | None = None,
     tile: tuple[int, int, int] | None = None,
     order: str | None = None,
+    kernel: str | None = None,
     precision: str | None = None,
     weight_dtype: str | None = None,
     kv_dtype: str | None = None,
@@ -70,6 +71,8 @@ def simulate(
     tile, order
         Pinned (m, n, k) sides of the on-chip block, elements, and loop order over blocks (outermost
         first, such as ``"mnk"``), instead of the mapper's choice.
+    kernel
+        Pinned kernel of the matmuls, on a machine that has several (a GPU), instead of its choice.
     precision
         ``default``, ``high`` or ``highest`` for every matmul, instead of what each of them states.
     weight_dtype, kv_dtype
@@ -90,7 +93,7 @@ def simulate(
         found at once in one error.
     """
     started = perf_counter()
-    options = _options(mode, dataflow, tile, order, precision, check)
+    options = _options(mode, dataflow, tile, order, kernel, precision, check)
     if callable(workload):
         from ..models.jaxpr import count_function
 
@@ -161,7 +164,9 @@ def _with_precision(op: Op, precision: Any) -> Op:
     return replace(op, precision=precision) if isinstance(op, Gemm) else op
 
 
-def _options(mode: Any, dataflow: Any, tile: Any, order: Any, precision: Any, check: Any) -> Options:
+def _options(
+    mode: Any, dataflow: Any, tile: Any, order: Any, kernel: Any, precision: Any, check: Any
+) -> Options:
     """The user's choices; every wrong one is reported at once."""
     problems = [
         f"{name} must be one of {', '.join(allowed)}, got {shown(value)}"
@@ -178,8 +183,11 @@ def _options(mode: Any, dataflow: Any, tile: Any, order: Any, precision: Any, ch
         sides = tuple(tile) if isinstance(tile, Sequence) else ()
         if len(sides) != 3 or any(count_problem("tile", side) for side in sides):
             problems.append(f"tile must be three whole numbers > 0 (m, n, k), got {shown(tile)}")
+    if kernel is not None and not isinstance(kernel, str):
+        problems.append(f"kernel must be the name of a kernel, got {shown(kernel)}")
     raise_if_any(problems)
-    return Options(mode=mode, dataflow=dataflow, tile=None if tile is None else tuple(tile), order=order)
+    pinned = None if tile is None else tuple(tile)
+    return Options(mode=mode, dataflow=dataflow, tile=pinned, order=order, kernel=kernel)
 
 
 def _places(on: Where | Sequence[Where]) -> Sequence[Where]:

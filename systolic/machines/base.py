@@ -8,11 +8,13 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
+from ..errors import raise_if_any, shown
 from ..result import Result
 from ..workload import Op, Workload
 
 Mode = Literal["tiled", "stepped", "bound"]
 MODES = ("tiled", "stepped", "bound")
+CHOICES = ("dataflow", "tile", "order", "kernel")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,12 +31,39 @@ class Options:
         Pinned (m, n, k) sides of the on-chip block, elements.
     order
         Pinned loop order over blocks, outermost first.
+    kernel
+        Pinned kernel, by the name that the machine's catalogue gives it.
     """
 
     mode: Mode = "tiled"
     dataflow: str | None = None
     tile: tuple[int, int, int] | None = None
     order: str | None = None
+    kernel: str | None = None
+
+    def refuse_all_but(self, honoured: Sequence[str], chip: str) -> None:
+        """Refuse choices that a machine does not have.
+
+        Parameters
+        ----------
+        honoured
+            Names of the choices that it has.
+        chip
+            Name of the chip, for the error.
+
+        Raises
+        ------
+        SystolicError
+            One line for each choice that was made and is not honoured.
+        """
+        raise_if_any(
+            [
+                f"{name} is no choice of {chip}, which has {', '.join(honoured)}; drop it, or simulate the "
+                f"chips apart; got {shown(value)}"
+                for name in CHOICES
+                if name not in honoured and (value := getattr(self, name)) is not None
+            ]
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +114,25 @@ class Values:
     overflows: int = 0
 
 
+@dataclass(frozen=True)
+class Stepping:
+    """What stepping would take.
+
+    Attributes
+    ----------
+    work
+        What is stepped, in words: ``"1,000 cycles of 65,536 PEs"``.
+    seconds
+        About how long on this kind of host.
+    cheaper
+        What another mode gives, and how it compares.
+    """
+
+    work: str
+    seconds: float
+    cheaper: str
+
+
 class Step(Protocol):
     """One unit of work of a machine; each machine has its own type."""
 
@@ -115,6 +163,9 @@ class Machine(Protocol):
         rounds them to its operand formats first. Any subset of the rows of lhs or of the
         columns of rhs gives the same values for these.
         """
+
+    def stepping(self, rows: Sequence[Result], chip: Any) -> Stepping:
+        """What stepping would take, from the rows of the same run in tiled mode."""
 
     def compose(self, steps: Sequence[Any], results: Sequence[Result], chip: Any) -> tuple[Result, ...]:
         """Decide all overlap between steps; return the rows in order, exclusive cycles in each."""

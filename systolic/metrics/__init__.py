@@ -10,10 +10,21 @@ from .causes import BOUND_OF_CAUSE, CAUSES
 from .figures import FIGURES
 from .frame import FRAME
 from .metric import Metric
+from .profile import COUNTERS, PROFILE, RATIOS, STALLS, ratios_of
 
-__all__ = ["BOUND_OF_CAUSE", "CAUSES", "METRICS", "Metric", "find"]
+__all__ = [
+    "BOUND_OF_CAUSE",
+    "CAUSES",
+    "COUNTERS",
+    "METRICS",
+    "RATIOS",
+    "STALLS",
+    "Metric",
+    "find",
+    "ratios_of",
+]
 
-METRICS: dict[str, Metric] = {metric.name: metric for metric in (*FIGURES, *FRAME)}
+METRICS: dict[str, Metric] = {metric.name: metric for metric in (*FIGURES, *PROFILE, *FRAME)}
 """Every metric by name, in the order in which ``systolic explain`` lists them."""
 
 

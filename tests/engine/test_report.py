@@ -11,7 +11,7 @@ import pytest
 from systolic import Gemm, Report, Workload, load_chip, load_model, simulate
 from systolic.engine.fits import Fits
 from systolic.engine.report import ChipReport, Host
-from systolic.metrics import CAUSES, METRICS, find
+from systolic.metrics import CAUSES, COUNTERS, METRICS, STALLS, find
 from systolic.result import Check, Result, Traffic
 from systolic.workload import NotCovered, VectorOp
 
@@ -36,7 +36,7 @@ def gpt2() -> Report:
 
 @pytest.fixture(scope="module")
 def corners() -> list[Report]:
-    """Runs that together show every figure that a TPU can show."""
+    """Runs that together show every figure: of a TPU, and what only machines with warps and caches have."""
     gemm = Gemm(m=40, n=40, k=200, dtype="bf16", name="a")
     lacking = Workload(name="lacking", ops=(gemm,), dtype="bf16", not_covered=(NotCovered(op="conv"),))
     cmem = {"memory.cmem.bytes": "1 MiB", "memory.cmem.bytes_per_s": "1 TB/s", "policy.activations": "cmem"}
@@ -45,11 +45,17 @@ def corners() -> list[Report]:
         simulate(lacking, dataflow="os"),
         simulate(lacking, on=load_chip("tpu-v5p", cmem)),
         simulate(load_model("gpt2", seq=16)),
+        by_hand(
+            bytes={level: {"lhs": Traffic(read=1)} for level in ("dram", "l2", "l1", "shared")},
+            stalls=dict.fromkeys(STALLS, 1),
+            counters=dict.fromkeys(COUNTERS, 1),
+        ),
     ]
 
 
 def by_hand(**changes: Any) -> Report:
     """One matmul of 7 cycles and a look-up of 3 on a made-up chip of 1 GHz."""
+    figures: dict[str, Any] = {"bytes": {"dram": {"rhs": Traffic(read=64)}}} | changes
     matmul = Result(
         op=Gemm(m=1, n=4, k=4, dtype="fp32", name="mm"),
         kind="matmul",
@@ -57,11 +63,10 @@ def by_hand(**changes: Any) -> Report:
         busy_cycles=7,
         clock_hz=10**9,
         cycles_by_cause={"fill": 3, "compute": 4},
-        bytes={"dram": {"rhs": Traffic(read=64)}},
         array_macs=16,
         pe_cycles=112,
         mapped_pe_cycles=28,
-        **changes,
+        **figures,
     )
     look_up = Result(
         op=VectorOp(name="look", kind="gather", elements=4, vector_ops=0, read_elements=4, write_elements=4),
@@ -156,6 +161,22 @@ def test_figures_by_hand() -> None:
     assert totals["bytes"] == {"dram": {"rhs": {"read": 64, "write": 0}, "other": {"read": 8, "write": 8}}}
     assert (totals["source"], totals["bound_by"]) == ("bound", "compute")
     assert data["host"]["simulated_cycles_per_second"] == 20
+
+
+def test_what_a_profiler_shows_adds_up_over_rows_and_occurrences() -> None:
+    """Ratios are of sums, not sums of ratios."""
+    stalls, counters = {"selected": 30, "wait": 70}, {"instructions": 30, "unit_cycles": 20, "requests": 0}
+    report = by_hand(stalls=stalls, counters=counters)
+    totals = report.to_dict()["chips"][0]["totals"]
+    assert (totals["stalls"], totals["counters"]) == (stalls, counters)
+    assert totals["ratios"] == {"ipc": 1.5}  # no requests, so no sectors per request
+    (row, _) = report.chips[0].rows
+    twice = row.plus(row)
+    assert twice.stalls == row.times(2).stalls == {"selected": 60, "wait": 140}
+    assert twice.ratios == row.ratios
+    text = str(report)
+    assert "what resident warps do" in text and "in a profiler's words" in text
+    assert "30.0" in text and "70.0" in text
 
 
 def test_both_utilizations_of_a_one_row_matmul() -> None:

@@ -66,6 +66,15 @@ def test_all_wrong_choices_are_reported_at_once() -> None:
     )
 
 
+def test_a_choice_that_the_machine_does_not_have_is_refused() -> None:
+    with pytest.raises(SystolicError) as caught:
+        simulate(TINY, on="teaching-4x4", kernel="naive")
+    assert caught.value.problems == (
+        "kernel is no choice of teaching-4x4, which has dataflow, tile, order; drop it, or simulate the "
+        "chips apart; got 'naive'",
+    )
+
+
 @pytest.mark.parametrize("wrong", ["gpt2", 7, [1], []])
 def test_what_is_no_workload_is_refused(wrong: object) -> None:
     with pytest.raises(SystolicError, match="workload must"):

@@ -8,6 +8,17 @@ from __future__ import annotations
 from .arithmetic import values
 from .composition import compose
 from .costing import cost
+from .effort import stepping
 from .lowering import GemmStep, VectorStep, lower, precision, tile_edges
 
-__all__ = ["GemmStep", "VectorStep", "compose", "cost", "lower", "precision", "tile_edges", "values"]
+__all__ = [
+    "GemmStep",
+    "VectorStep",
+    "compose",
+    "cost",
+    "lower",
+    "precision",
+    "stepping",
+    "tile_edges",
+    "values",
+]

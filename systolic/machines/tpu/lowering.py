@@ -98,6 +98,7 @@ class _Lowering:
     """One chip and the user's choices; remembers the plans it has found."""
 
     def __init__(self, chip: TpuChip, options: Options) -> None:
+        options.refuse_all_but(("dataflow", "tile", "order"), chip.name)
         self.chip = chip
         self.options = options
         self.dataflow = options.dataflow or chip.array.dataflow
