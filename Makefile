@@ -16,7 +16,7 @@ TEST_TOOLS := git:git
 # More workers than this compile the same kernels side by side and wait for one another's memory.
 PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4
 
-.PHONY: help env demo test bench shown clean
+.PHONY: help env demo test bench docs shown clean
 
 help:
 	@echo 'make env     create $(VENV) with an interpreter 3.11 to 3.13 and install systolic in it'
@@ -24,7 +24,8 @@ help:
 	@echo 'make minilm  env, then the weights of a sentence encoder (90 MB) for sims/minilm.py'
 	@echo 'make test    env, then lint, types, import contracts and all tests (TOOLS=skip: without missing tools)'
 	@echo 'make bench   env, then the speeds that are kept as benchmarks'
-	@echo 'make shown   env, then renew the outputs that README.md and the notebooks show'
+	@echo 'make docs    env, then the documentation in out/docs'
+	@echo 'make shown   env, then renew the outputs that README.md, docs/ and the notebooks show'
 	@echo 'make clean   remove $(VENV) and everything that can be made again'
 
 env: $(VENV)/installed
@@ -50,6 +51,10 @@ test:
 
 bench: $(VENV)/installed-test
 	$(BIN)/python -m pytest benchmarks --benchmark-only
+
+docs: $(VENV)/installed-test
+	$(BIN)/python -m sphinx -q -W --keep-going -b html docs out/docs
+	@echo 'open out/docs/index.html'
 
 shown: $(VENV)/installed-test
 	$(BIN)/python -m tests.readme

@@ -5,7 +5,7 @@
     ```toml             a file, named by the comment on its first line
 
 Outputs are verbatim. A line "..." stands for lines that are left out. ``python -m tests.readme`` runs the
-examples of README.md and renews the lines that are shown.
+examples of README.md and of the pages in docs/, and renews the lines that are shown.
 """
 
 from __future__ import annotations
@@ -18,10 +18,12 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 LEFT_OUT = "..."
+DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md")))
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ def examples(document: str) -> list[Example]:
     """All commands and programs, in order."""
     found: list[Example] = []
     listed = blocks(document)
-    for block, after in zip(listed, [*listed[1:], None], strict=True):
+    for block, after in zip_longest(listed, listed[1:]):
         if block.language == "console":
             found += _commands(block)
         elif block.language == "python":
@@ -184,5 +186,5 @@ def renewed(document: str) -> str:
 
 
 if __name__ == "__main__":
-    README = ROOT / "README.md"
-    README.write_text(renewed(README.read_text()))
+    for path in DOCUMENTS:
+        path.write_text(renewed(path.read_text()))

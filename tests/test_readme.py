@@ -1,4 +1,4 @@
-"""README.md: its examples run and print what it shows, and what it says about them holds."""
+"""README.md and docs/: the examples run and print what is shown, and what is said about them holds."""
 
 from __future__ import annotations
 
@@ -15,9 +15,16 @@ ROOT = Path(__file__).parent.parent
 DOCUMENT = (ROOT / "README.md").read_text()
 
 
-@pytest.mark.parametrize("example", readme.examples(DOCUMENT), ids=lambda example: example.title)
-def test_example_prints_what_is_shown(example: readme.Example, tmp_path: Path) -> None:
-    for name, content in readme.files(DOCUMENT).items():
+EXAMPLES = [
+    pytest.param(path, example, id=f"{path.stem}: {example.title}")
+    for path in readme.DOCUMENTS
+    for example in readme.examples(path.read_text())
+]
+
+
+@pytest.mark.parametrize(("path", "example"), EXAMPLES)
+def test_example_prints_what_is_shown(path: Path, example: readme.Example, tmp_path: Path) -> None:
+    for name, content in readme.files(path.read_text()).items():
         (tmp_path / name).write_text(content)
     printed = readme.run(example, tmp_path)
     places = readme.place(example.shown, printed)
@@ -34,11 +41,11 @@ def test_a_changed_figure_or_a_missing_line_is_noticed() -> None:
     assert "the end" in readme.place([*printed, "more"], printed)
 
 
-def test_links_lead_to_files() -> None:
-    targets = re.findall(r"\]\(([^)#]+)\)", DOCUMENT)
+@pytest.mark.parametrize("path", readme.DOCUMENTS, ids=lambda path: path.stem)
+def test_links_lead_to_files(path: Path) -> None:
+    targets = re.findall(r"\]\(([^)#]+)\)", path.read_text())
     files = [target for target in targets if "://" not in target]
-    assert files
-    assert not [target for target in files if not (ROOT / target).exists()]
+    assert not [target for target in files if not (path.parent / target).exists()]
 
 
 def test_what_is_said_about_gpt2_holds() -> None:
