@@ -34,7 +34,8 @@ def vector_level(op: VectorOp, chip: TpuChip) -> str:
 
 def in_memory(op: Gemm) -> Gemm:
     """`op` with its operands in main memory, but for those whose place it states itself."""
-    return replace(op, **{f"{name}_at": asked or "memory" for name, asked in _asked(op).items()})
+    lhs, rhs, out = (asked or "memory" for asked in (op.lhs_at, op.rhs_at, op.out_at))
+    return replace(op, lhs_at=lhs, rhs_at=rhs, out_at=out)
 
 
 def block_room(op: Gemm, chip: TpuChip, sharers: int) -> int | None:
