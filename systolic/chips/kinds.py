@@ -8,12 +8,14 @@ The engine needs of every kind: ``name``, ``kind``, ``clock_hz`` (of the clock t
 from __future__ import annotations
 
 from .fields import ChipField, Layout, Values
+from .gpu import LAYOUT as GPU_LAYOUT
+from .gpu import GpuChip
 from .tpu import LAYOUT as TPU_LAYOUT
 from .tpu import TpuChip
 
-Chip = TpuChip
+Chip = TpuChip | GpuChip
 
-LAYOUTS: dict[str, Layout] = {layout.kind: layout for layout in (TPU_LAYOUT,)}
+LAYOUTS: dict[str, Layout] = {layout.kind: layout for layout in (TPU_LAYOUT, GPU_LAYOUT)}
 """Kind -> its fields."""
 
 KINDS = ("tpu", "gpu", "cpu", "fixed-function", "etched")

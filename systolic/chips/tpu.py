@@ -9,10 +9,10 @@ from typing import Literal
 
 from ..dtypes import DTYPES, MULTIPLIED, SUMMED, accumulator_of
 from ..errors import did_you_mean, raise_if_any, shown
-from ..quantity import count_problem, whole_number
+from ..quantity import count_problem
 from .fields import Layout
 from .memory import Memory
-from .rules import choice_problem, take_whole
+from .rules import choice_problem, freeze_counts, name_problem, take_whole
 
 Dataflow = Literal["ws", "os", "is"]
 DATAFLOWS = ("ws", "os", "is")
@@ -67,9 +67,7 @@ class Array:
 
     def __post_init__(self) -> None:
         take_whole(self, "rows", "cols", "weight_rows", "mac_latency", "mac_interval")
-        if isinstance(self.lanes, Mapping):
-            numbers = {d: v if (n := whole_number(v)) is None else n for d, v in self.lanes.items()}
-            object.__setattr__(self, "lanes", MappingProxyType(numbers))
+        freeze_counts(self, "lanes")
         if isinstance(self.acc, Mapping):
             object.__setattr__(self, "acc", MappingProxyType(dict(self.acc)))
 
@@ -232,9 +230,7 @@ class TpuChip:
 
     def problems(self) -> list[str]:
         """One line for each broken rule, the field's path first."""
-        lines = []
-        if not isinstance(self.name, str) or not self.name.strip() or not self.name.isprintable():
-            lines.append(f"name must be a printable text on one line, got {shown(self.name)}")
+        lines = name_problem(self.name)
         for name in ("clock_hz", "cores", "mxus_per_core"):
             lines += count_problem(name, getattr(self, name))
         lines += self.array.problems() + self.vector.problems() + self.policy.problems()

@@ -65,11 +65,12 @@ PUBLISHED_MEMORY = {
 
 
 def test_names() -> None:
-    assert catalogue() == NAMES
-    assert [load_chip(name).name for name in catalogue()] == list(NAMES)
+    chips = [load_chip(name) for name in catalogue()]
+    assert tuple(chip.name for chip in chips) == catalogue()
+    assert tuple(chip.name for chip in chips if chip.kind == "tpu") == NAMES
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", catalogue())
 def test_every_number_has_a_source(name: str) -> None:
     chip = load_chip(name)
     unsourced = [path for path in values_of(chip) if path != "name" and len(chip.sources.get(path, "")) < 10]
@@ -77,7 +78,7 @@ def test_every_number_has_a_source(name: str) -> None:
     assert set(chip.sources) == set(values_of(chip)) - {"name"}
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", catalogue())
 def test_nothing_is_left_to_a_default(name: str) -> None:
     assert "default" not in load_chip(name).sources.values()
 

@@ -224,7 +224,11 @@ def test_all_mistakes_of_a_file_at_once_one_line_each() -> None:
         ("schema = 1", "schema = 2", "schema must be 1, got 2"),
         ("schema = 1", "schema = true", "schema must be 1, got True"),
         ('kind = "tpu"', "", "kind must be given: tpu"),
-        ('kind = "tpu"', 'kind = "gpu"', "kind 'gpu' is not modelled yet; modelled: tpu"),
+        (
+            'kind = "tpu"',
+            'kind = "fixed-function"',
+            "kind 'fixed-function' is not modelled yet; modelled: tpu",
+        ),
         ('kind = "tpu"', 'kind = "etched"', "kind 'etched' is not modelled yet; modelled: tpu"),
         (
             'kind = "tpu"',
@@ -339,8 +343,8 @@ def test_files_that_are_no_toml(content: bytes, line: str) -> None:
             "chip 'tpu-v9' is not in the catalogue, nor the path of a .toml file; did you mean 'tpu-v",
         ),
         (
-            "h100",
-            "chip 'h100' is not in the catalogue, nor the path of a .toml file; known: scale-sim",
+            "m1",
+            "chip 'm1' is not in the catalogue, nor the path of a .toml file; known: a100, ",
         ),
         ("gone.toml", "gone.toml: no such file"),
         (Path(), ".: cannot be read: Is a directory"),
