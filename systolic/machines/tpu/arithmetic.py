@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 
 from ... import dtypes
+from ...blocks.products import in_threads, integer_products
 from ...chips.tpu import TpuChip
 from ...numerics.parts import PRODUCTS, interleave, parts_of, split
 from ...numerics.rounding import integer_range, round_to
 from ..base import Values
 from .lowering import GemmStep
-
-_ROWS_PER_TASK = 64
 
 
 def values(step: GemmStep, chip: TpuChip, lhs: np.ndarray, rhs: np.ndarray) -> Values:
@@ -32,7 +29,7 @@ def values(step: GemmStep, chip: TpuChip, lhs: np.ndarray, rhs: np.ndarray) -> V
     depth = lhs.shape[-1]
     chain = depth if step.dataflow == "os" else min(depth, chip.array.rows)
     if not step.formats.is_float:
-        return _integer_values(lhs, rhs, chain, step.formats.acc)
+        return Values(*integer_products(lhs, rhs, chain, step.formats.acc))
     a, b = entering_parts(step, lhs, rhs)
     pairs = PRODUCTS[step.formats.passes]
     if len(pairs) > 1:
@@ -41,7 +38,7 @@ def values(step: GemmStep, chip: TpuChip, lhs: np.ndarray, rhs: np.ndarray) -> V
         a = [interleave(a, [i for i, _ in pairs], 2, group)]
         b = [interleave(b, [j for _, j in pairs], 1, group)]
     out = np.empty((*lhs.shape[:2], rhs.shape[-1]), np.float32)
-    _in_threads(a[0], b[0], _float_kernel(chain, step.formats.acc), out)
+    in_threads(a[0], b[0], _float_kernel(chain, step.formats.acc), out)
     return Values(returned(step, out))
 
 
@@ -83,28 +80,6 @@ def _stepped_values(step: GemmStep, chip: TpuChip, lhs: np.ndarray, rhs: np.ndar
     return Values(returned(step, out) if step.formats.is_float else out.astype(np.int32), overflows)
 
 
-def _integer_values(lhs: np.ndarray, rhs: np.ndarray, chain: int, acc: str) -> Values:
-    """Integer sums; where they might not fit the accumulator, each wrap is counted."""
-    out = np.empty((*lhs.shape[:2], rhs.shape[-1]), np.int32)
-    low, high = integer_range(acc)
-    largest = int(np.abs(lhs.astype(np.int64)).max()) * int(np.abs(rhs.astype(np.int64)).max())
-    if largest * lhs.shape[-1] <= high:
-        from ...kernels.values import chain_sums  # here, since counting cycles needs no compiler
-
-        narrow = [np.ascontiguousarray(x, dtype=np.int32) for x in (lhs, rhs)]
-        _in_threads(narrow[0], narrow[1], lambda a, b, out: chain_sums(a, b, chain, out), out)
-        return Values(out)
-    from ...kernels.values import chain_sums_wrapping
-
-    overflows = 0
-    for i in range(lhs.shape[0]):
-        wide = np.empty(out.shape[1:], np.int64)
-        a, b = (np.ascontiguousarray(x[i], dtype=np.int64) for x in (lhs, rhs))
-        overflows += chain_sums_wrapping(a, b, chain, low, high - low + 1, wide)
-        out[i] = wide.astype(np.int32)
-    return Values(out, overflows)
-
-
 def _float_kernel(chain: int, acc: str) -> Callable[..., Any]:
     """The kernel that sets out = A @ B in chains of `chain`, summed in format `acc`."""
     from ...kernels.values import chain_sums, chain_sums_rounding
@@ -113,21 +88,3 @@ def _float_kernel(chain: int, acc: str) -> Callable[..., Any]:
         return lambda a, b, out: chain_sums(a, b, chain, out)
     dropped = dtypes.DTYPES["fp32"].precision - dtypes.DTYPES[acc].precision
     return lambda a, b, out: chain_sums_rounding(a, b, chain, dropped, out)
-
-
-def _in_threads(a: np.ndarray, b: np.ndarray, kernel: Callable[..., Any], out: np.ndarray) -> None:
-    """Fill `out` from several threads: rows are independent, so their number changes nothing."""
-    rows = out.shape[1]
-    threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    step = max(_ROWS_PER_TASK, -(-rows // threads))
-    tasks = [(i, start) for i in range(out.shape[0]) for start in range(0, rows, step)]
-
-    def run(task: tuple[int, int]) -> None:
-        i, start = task
-        kernel(a[i, start : start + step], b[i], out[i, start : start + step])
-
-    if len(tasks) == 1:
-        run(tasks[0])
-        return
-    with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(run, tasks))

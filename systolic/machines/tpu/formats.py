@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ...chips.tpu import TpuChip
-from ...dtypes import DTYPES, MULTIPLIED, accumulator_of, holds
-from ...errors import SystolicError
+from ...dtypes import DTYPES, accumulator_of, holds
+from ...numerics.formats import multiplied_format, refuse_other_sums, refuse_unformatted, upcast_notes
 from ...numerics.parts import PASSES, parts_of
 from ...workload import Gemm
 from ..base import Precision
@@ -73,29 +73,23 @@ class Formats:
 def formats_of(op: Gemm, chip: TpuChip) -> Formats:
     """The formats of a matmul on a chip.
 
-    A format that the array does not multiply is upcast to the narrowest that it does and that holds all
-    its numbers, which changes no value: what OpenXLA's compatibility mode does for int and fp8 operands
-    (openxla.org, error code E2001). fp32 is rounded to bf16, or cut into parts by the precision asked for.
+    A format that the array does not multiply is upcast (:mod:`systolic.numerics.formats` says to which). fp32
+    is rounded to bf16, or cut into parts by the precision asked for.
 
     Raises
     ------
     SystolicError
         For formats that the chip has no multiplier for.
     """
-    name = op.name or f"{op.m},{op.n},{op.k}"
     lhs, rhs = op.dtype, str(op.rhs_dtype)
-    multiplied = _multiplied(lhs, rhs, chip)
+    multiplied = multiplied_format(lhs, rhs, chip.array.lanes)
     splits = multiplied is None and "fp32" in (lhs, rhs) and "bf16" in chip.array.lanes
     if splits and all(d == "fp32" or holds("bf16", d) for d in (lhs, rhs)):
         multiplied = "bf16"
     if multiplied is None:
-        asked = lhs if lhs == rhs else f"{lhs} with rhs_dtype {rhs}"
-        raise SystolicError(
-            f"{name}: dtype {asked} must be one that the chip multiplies, or whose numbers such a one holds; "
-            f"{chip.name} multiplies {', '.join(chip.array.lanes)}"
-        )
+        raise refuse_unformatted(op, chip.array.lanes, chip.name)
     acc = chip.array.acc_dtype(multiplied)
-    _refuse_sums(op, name, acc, chip)
+    refuse_other_sums(op, acc, chip.name)
     passes = PASSES[op.precision] if splits else 1
     entering = {d: "bf16" if splits and d == "fp32" else d for d in (lhs, rhs)}
     return Formats(
@@ -109,47 +103,12 @@ def formats_of(op: Gemm, chip: TpuChip) -> Formats:
     )
 
 
-def _multiplied(lhs: str, rhs: str, chip: TpuChip) -> str | None:
-    """The format of the multipliers that hold the numbers of both operands, or None."""
-    lanes = chip.array.lanes
-    if lhs == rhs and lhs in lanes:
-        return lhs
-    if DTYPES[lhs].kind == DTYPES[rhs].kind == "float" and DTYPES[lhs].bits == DTYPES[rhs].bits == 8:
-        # The two kinds of fp8 meet in one multiplier (JAX's tpu_info.py, is_matmul_supported).
-        both = [d for d in (lhs, rhs) if d in lanes]
-        if len(both) == 2:
-            return min(both, key=lambda d: lanes[d])
-    if not {lhs, rhs} <= set(MULTIPLIED):
-        return None
-    wide = [d for d in lanes if holds(d, lhs) and holds(d, rhs)]
-    integers = DTYPES[lhs].kind == DTYPES[rhs].kind == "int"
-    return min(
-        wide, key=lambda d: (integers and DTYPES[d].kind == "float", DTYPES[d].bits, -lanes[d]), default=None
-    )
-
-
-def _refuse_sums(op: Gemm, name: str, acc: str, chip: TpuChip) -> None:
-    """Refuse sums and results in formats that the array does not give."""
-    default = accumulator_of(op.dtype, str(op.rhs_dtype))
-    if op.acc_dtype not in (default, acc):
-        raise SystolicError(f"{name}: acc_dtype must be {acc} on {chip.name}, got {op.acc_dtype}")
-    out = str(op.out_dtype)
-    if (out != "int32") if default == "int32" else (DTYPES[out].kind != "float"):
-        operands = " x ".join(dict.fromkeys((op.dtype, str(op.rhs_dtype))))
-        raise SystolicError(f"{name}: out_dtype {out} of a {operands} matmul is not modelled; use {default}")
-
-
 def _notes(lhs: str, rhs: str, multiplied: str, passes: int, acc: str) -> Iterable[str]:
     which = {lhs: "operands"} if lhs == rhs else {lhs: "lhs", rhs: "rhs"}
+    if multiplied == "bf16" and "fp32" in which:
+        cut = f"as {parts_of(passes)} bf16 parts, {passes} passes"
+        yield f"fp32 {which.pop('fp32')} {'rounded to bf16, one pass' if passes == 1 else cut}"
     for dtype, operand in which.items():
-        if dtype == "fp32" and multiplied == "bf16":
-            cut = f"as {parts_of(passes)} bf16 parts, {passes} passes"
-            yield f"fp32 {operand} {'rounded to bf16, one pass' if passes == 1 else cut}"
-        elif dtype != multiplied and not _meet(dtype, multiplied):
-            yield f"{dtype} {operand} upcast to {multiplied}"
+        yield from upcast_notes(dtype, operand, multiplied)
     if accumulator_of(lhs, rhs) == "int32" and DTYPES[acc].kind == "float":
         yield f"integer sums in {acc}, exact up to 2^{DTYPES[acc].precision}"
-
-
-def _meet(dtype: str, multiplied: str) -> bool:
-    return {dtype, multiplied} == {"fp8_e4m3", "fp8_e5m2"}
