@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from systolic.blocks.stepping import SteppedArray, Tile
+from systolic.blocks.edges import Tile
+from systolic.blocks.stepping import SteppedArray
 from systolic.chips.tpu import Array
 
 from .conftest import Promise

@@ -27,7 +27,8 @@ import numpy as np
 import pandas as pd
 
 import systolic
-from systolic.blocks.stepping import SteppedArray, Tile
+from systolic.blocks.edges import Tile
+from systolic.blocks.stepping import SteppedArray
 
 # %% [markdown]
 # ## One matmul, counted

@@ -163,12 +163,23 @@ def states(
     buffers: int = 2,
 ) -> Iterator[State]:
     """Where the schedule stands before each block, in the order in which they run, and after the last one."""
+    return (state for state, _ in tallied_states(loop_counts, stage_at, timing, buffers=buffers))
+
+
+def tallied_states(
+    loop_counts: Sequence[int],
+    stage_at: Callable[[tuple[int, ...]], Stage],
+    timing: Timing,
+    *,
+    buffers: int = 2,
+) -> Iterator[tuple[State, Outcome]]:
+    """As :func:`states`, each with what the run would have cost had it ended there."""
     run = _Run([], stage_at, timing, buffers, None, [0] * 9)
     state = State()
     for index in product(*map(range, loop_counts)):
-        yield state
+        yield state, _close(state, run)
         state = _advance(state, stage_at(index), run)
-    yield state
+    yield state, _close(state, run)
 
 
 def _classes(count: int) -> list[tuple[int, int]]:

@@ -7,47 +7,20 @@ stored engine observes; the streamed one is clocked until the last word has left
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ..chips.tpu import Array
 from ..errors import SystolicError
 from ..kernels import streamed
-from ..kernels.stationary import CLOCKS, LAST, LAST_BUSY, MACS, REAL, SLOTS, SWAP, TOKEN, WRAPS
-from .array import folds
+from ..kernels.stationary import CLOCKS, LAST_BUSY, MACS, SLOTS, TOKEN, WRAPS
+from .edges import FedArray, Tile
 from .registers import Registers, is_plain
 
 WINDOW = 2048
 """Clocks whose edge words are built at once: bounds the memory of a long run."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Tile:
-    """One tile of work for an array, with the clocks at which its words enter.
-
-    Attributes
-    ----------
-    start
-        Clock at which the first word streams in at the corner PE.
-    load_at
-        Clock at which its first weights enter on top; unused output stationary.
-    left
-        Operand from the left: (streamed, used rows).
-    top
-        Weights (used rows, used cols); output stationary the operand from above: (streamed, used cols).
-    first, last
-        Whether it begins, and ends, its sums (output stationary only).
-    """
-
-    start: int
-    load_at: int
-    left: np.ndarray
-    top: np.ndarray
-    first: bool = True
-    last: bool = True
 
 
 @dataclass(frozen=True)
@@ -73,52 +46,39 @@ class Stepped:
     results: list[np.ndarray]
 
 
-class SteppedArray:
-    """An array and the tiles that it will run.
+@dataclass(frozen=True, kw_only=True)
+class Clocked:
+    """One clock of a stepped array.
 
-    Parameters
+    Attributes
     ----------
-    array, lanes
-        The array; rows of the streamed operand per cycle.
-    output_stationary
-        False for weight stationary, and for input stationary with operands exchanged.
-    tiles
-        In order of `start`; operands float32, or integers.
-    acc
-        Format of the sums; fp32 or int32 where it is not given.
-    pace
-        Clocks between two words of a tile; those of a hop where it is not given.
+    left, left_flags, top, top_flags
+        Words that entered on the left (lanes, rows) and on top (ways, cols), and their flags.
+    state
+        The registers after it: see :meth:`SteppedArray.states`.
+    macs
+        MACs on operands so far, as the array has counted them.
+    bottom, bottom_flags
+        What the bottom showed (lanes, cols); output stationary, (1, cols) finished sums that left.
     """
 
-    def __init__(
-        self,
-        array: Array,
-        lanes: int,
-        output_stationary: bool,
-        tiles: Sequence[Tile],
-        acc: str | None = None,
-        pace: int | None = None,
-    ) -> None:
-        self.array, self.lanes, self.output_stationary, self.tiles = array, lanes, output_stationary, tiles
-        self.is_float = np.issubdtype(tiles[0].left.dtype, np.floating)
-        self.acc = acc or ("fp32" if self.is_float else "int32")
-        self.hop = array.mac_interval
-        self.pace = self.hop if pace is None else pace
-        self.skew = self.hop * (array.rows + array.cols - 2)
-        shift_out = self.hop * array.rows if output_stationary else 0
-        self.clocks = max(map(self._last_in, tiles)) + self.skew + array.mac_latency - 1 + shift_out
+    left: np.ndarray
+    left_flags: np.ndarray
+    top: np.ndarray
+    top_flags: np.ndarray
+    state: dict[str, np.ndarray]
+    macs: int
+    bottom: np.ndarray
+    bottom_flags: np.ndarray
+
+
+class SteppedArray(FedArray):
+    """An array that runs its tiles: see :class:`systolic.blocks.edges.FedArray` for what it takes."""
 
     @property
     def is_stored_only(self) -> bool:
         """Whether only the ``stored`` engine runs it: a MAC, or a step of the stream, of several clocks."""
         return self.pace != 1 or not is_plain(self.array, self.acc)
-
-    def _fed(self, tile: Tile) -> int:
-        return folds(tile.left.shape[0], self.lanes)
-
-    def _last_in(self, tile: Tile) -> int:
-        """Clock at which the last word of a tile enters the corner PE."""
-        return tile.start + self.pace * (self._fed(tile) - 1)
 
     def run(self, engine: str = "streamed") -> Stepped:
         """Run all tiles with the ``streamed`` or the ``stored`` engine."""
@@ -127,17 +87,35 @@ class SteppedArray:
             return self._run_stored()
         return self._stream_output_stationary() if self.output_stationary else self._stream_stationary()
 
+    def clocked(self, clocks: int | None = None) -> Iterator[Clocked]:
+        """The first `clocks` clocks (all of them where it is not given), one by one."""
+        registers = self._registers()
+        end = self.clocks + 1 if clocks is None else clocks + 1
+        for begin in range(1, end, WINDOW):
+            words = self._edge_words(begin, min(begin + WINDOW, end))
+            for i in range(len(words[0])):
+                entering = tuple(word[i : i + 1] for word in words)
+                bottom, flags = registers.clock(entering)
+                shape = (-1, self.array.cols)
+                yield Clocked(
+                    left=words[0][i],
+                    left_flags=words[1][i],
+                    top=words[2][i],
+                    top_flags=words[3][i],
+                    state=registers.state(),
+                    macs=int(registers.counts[MACS]),
+                    bottom=bottom[0].reshape(shape),
+                    bottom_flags=flags[0].reshape(shape),
+                )
+
     def states(self) -> Iterator[dict[str, np.ndarray]]:
         """The registers after clock 0 (reset), 1, 2, … until the array is empty; copies.
 
         Keys: ``act``, ``valid`` (whether the word in `act` is an operand), ``weight``, ``shadow``, ``psum``,
         and the registers of words in passing, each as the kernels describe them.
         """
-        registers = self._registers()
-        yield registers.state()
-        for clock in range(1, self.clocks + 1):
-            self._clock(registers, clock, clock + 1)
-            yield registers.state()
+        yield self._registers().state()
+        yield from (clock.state for clock in self.clocked())
 
     def state_at(self, clock: int) -> dict[str, np.ndarray]:
         """The registers after clock edge `clock`; 0 is reset. See :meth:`states`.
@@ -154,96 +132,6 @@ class SteppedArray:
             self._clock(registers, begin, min(begin + WINDOW, clock + 1))
         return registers.state()
 
-    # Words at the edges.
-
-    def _left_words(self, begin: int, end: int) -> tuple[np.ndarray, np.ndarray]:
-        """Words and flags that enter on the left in clocks begin <= t < end: (clocks, lanes, rows)."""
-        rows, lanes = self.array.rows, self.lanes
-        words = np.zeros((end - begin, lanes, rows), self.tiles[0].left.dtype)
-        flags = np.zeros(words.shape, np.uint8)
-        for tile in self._entering(begin, end, rows):
-            fed = self._fed(tile)
-            padded = np.zeros((fed * lanes, rows), words.dtype)
-            marks = np.full((fed * lanes, rows), TOKEN, np.uint8)
-            length, used = tile.left.shape
-            padded[:length, :used] = tile.left
-            marks[:length, :used] |= REAL
-            if tile.first:
-                marks[:lanes] |= SWAP
-            if tile.last:
-                marks[-lanes:] |= LAST
-            self._paste(words, padded.reshape(fed, lanes, rows), tile.start - begin)
-            self._paste(flags, marks.reshape(fed, lanes, rows), tile.start - begin)
-        return words, flags
-
-    def _top_words(self, begin: int, end: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Weights, flags and hops that enter on top: (clocks, weight_rows, cols). Bottom rows enter first."""
-        rows, cols, ways = self.array.rows, self.array.cols, self.array.weight_rows
-        words = np.zeros((end - begin, ways, cols), self.tiles[0].top.dtype)
-        flags, hops = np.zeros(words.shape, np.uint8), np.zeros(words.shape, np.int16)
-        columns = np.arange(cols)
-        for tile in self.tiles:
-            last = tile.load_at + self.hop * (self.array.load_cycles + cols)
-            if not (tile.load_at < end and last > begin):
-                continue
-            used_rows, used_cols = tile.top.shape
-            padded = np.zeros((rows, cols), words.dtype)
-            marks = np.full((rows, cols), TOKEN, np.uint8)
-            padded[:used_rows, :used_cols] = tile.top
-            marks[:used_rows, :used_cols] |= REAL
-            for r in range(rows):
-                at, way = divmod(rows - 1 - r, ways)
-                clocks = tile.load_at - begin + self.hop * (at + columns)
-                inside = (clocks >= 0) & (clocks < end - begin)
-                words[clocks[inside], way, columns[inside]] = padded[r, inside]
-                flags[clocks[inside], way, columns[inside]] = marks[r, inside]
-                hops[clocks[inside], way, columns[inside]] = r
-        return words, flags, hops
-
-    def _top_stream(self, begin: int, end: int) -> tuple[np.ndarray, np.ndarray]:
-        """Output stationary: words and flags from above, (clocks, lanes, cols)."""
-        cols, lanes = self.array.cols, self.lanes
-        words = np.zeros((end - begin, lanes, cols), self.tiles[0].top.dtype)
-        flags = np.zeros(words.shape, np.uint8)
-        for tile in self._entering(begin, end, cols):
-            fed = self._fed(tile)
-            length, used = tile.top.shape
-            padded = np.zeros((fed * lanes, cols), words.dtype)
-            marks = np.full((fed * lanes, cols), TOKEN, np.uint8)
-            padded[:length, :used] = tile.top
-            marks[:length, :used] |= REAL
-            self._paste(words, padded.reshape(fed, lanes, cols), tile.start - begin)
-            self._paste(flags, marks.reshape(fed, lanes, cols), tile.start - begin)
-        return words, flags
-
-    def _release_lines(self, begin: int, end: int) -> np.ndarray:
-        """Output stationary: pulses that let go of finished sums, (clocks, cols).
-
-        A column's pulse comes one hop after its bottom PE has finished.
-        """
-        cols = self.array.cols
-        lines, columns = np.zeros((end - begin, cols), np.uint8), np.arange(cols)
-        for tile in self.tiles:
-            if tile.last:
-                finished = self._last_in(tile) + self.array.mac_latency - 1
-                clocks = finished - begin + self.hop * (self.array.rows + columns)
-                inside = (clocks >= 0) & (clocks < end - begin)
-                lines[clocks[inside], columns[inside]] = 1
-        return lines
-
-    def _entering(self, begin: int, end: int, side: int) -> list[Tile]:
-        return [t for t in self.tiles if t.start < end and self._last_in(t) + self.hop * side >= begin]
-
-    def _paste(self, target: np.ndarray, words: np.ndarray, at: int) -> None:
-        """Write words (steps, lanes, places) into `target` from clock `at`, each place one hop later."""
-        for place in range(words.shape[2]):
-            first = at + self.hop * place
-            skipped = max(0, -(first // self.pace))
-            steps = words[skipped:, :, place]
-            into = target[first + self.pace * skipped :: self.pace, :, place]
-            count = min(len(into), len(steps))
-            into[:count] = steps[:count]
-
     # The stored engine.
 
     def _registers(self) -> Registers:
@@ -251,10 +139,7 @@ class SteppedArray:
 
     def _clock(self, registers: Registers, begin: int, end: int) -> tuple[np.ndarray, ...]:
         """Clock begin <= t < end; return what the bottom showed at each clock, and its flags."""
-        left = self._left_words(begin, end)
-        if self.output_stationary:
-            return registers.clock((*left, *self._top_stream(begin, end), self._release_lines(begin, end)))
-        return registers.clock((*left, *self._top_words(begin, end)))
+        return registers.clock(self._edge_words(begin, end))
 
     def _run_stored(self) -> Stepped:
         registers = self._registers()

@@ -14,14 +14,16 @@ from .schedule import Block, Index, Move, block_at, indices, kind_of, loop_count
 class Transfer(NamedTuple):
     """One transfer of a block.
 
-    `operand` moves, `write` toward memory, from cycle `start` on for `cycles` cycles of the port. The block
-    is `rows` x `cols` elements at (`row`, `col`) of batch element `batch` of the core's share.
+    `operand` moves, `write` toward memory, from cycle `start` on for `cycles` cycles of the port, in which
+    `bytes` bytes cross it. The block is `rows` x `cols` elements at (`row`, `col`) of batch element `batch` of
+    the core's share.
     """
 
     operand: str
     write: bool
     start: int
     cycles: int
+    bytes: int
     batch: int
     row: int
     col: int
@@ -79,6 +81,7 @@ def _transfer(plan: Plan, index: Index, block: Block, move: Move, write: bool, s
         write=write,
         start=start,
         cycles=move.cycles,
+        bytes=move.bytes,
         batch=index[0],
         row=at[rows] * plan.tile[rows],
         col=at[cols] * plan.tile[cols],

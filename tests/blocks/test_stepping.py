@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from systolic.blocks import stepping
 from systolic.blocks.array import Timing
-from systolic.blocks.stepping import SteppedArray, Tile
+from systolic.blocks.edges import Tile
+from systolic.blocks.stepping import SteppedArray
 from systolic.chips.tpu import CONVENTIONS, DATAFLOWS, Array
 from tests.blocks.tiling import Drawn, chained, clocks, multiply, run_cycles, runs, up
 from tests.strategies import arrays, seeds, shapes, sides

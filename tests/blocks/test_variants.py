@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from systolic.blocks.array import Timing
 from systolic.blocks.registers import MulticycleRegisters, PlainRegisters
-from systolic.blocks.stepping import SteppedArray, Tile
+from systolic.blocks.edges import Tile
+from systolic.blocks.stepping import SteppedArray
 from systolic.chips import load_chip
 from systolic.chips.tpu import CONVENTIONS, DATAFLOWS, Array
 from systolic.kernels.stationary import CLOCKS, LAST_BUSY, MACS, SLOTS, TOKEN

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from hypothesis import strategies as st
 
-from systolic.blocks.stepping import Stepped, SteppedArray, Tile
+from systolic.blocks.edges import Tile
+from systolic.blocks.stepping import Stepped, SteppedArray
 from systolic.chips.tpu import Array
 from tests.strategies import arrays, seeds, sides
 

@@ -161,8 +161,8 @@ class Core:
                 self.moved.append(transfer)
                 self.arrivals[0, "rhs"] = 0
 
-    def run(self) -> int:
-        """Clock until everything has been computed and stored; return the clocks."""
+    def run(self, until: int | None = None) -> int:
+        """Clock until everything has been computed and stored, or `until` clocks are over; return the clocks."""
         elapsed = 0
         at_hand: Transfer | None = None
         while True:
@@ -171,6 +171,8 @@ class Core:
                 self._feed(feeder, elapsed)
             if at_hand is None and not self.queue and all(f.done == len(f.pieces) for f in self.feeders):
                 return max(elapsed, *(self.drained(f) for f in self.feeders))
+            if elapsed == until:
+                return elapsed
             elapsed += 1
             if at_hand is not None:
                 place = self.problem.operands[at_hand.name].place

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from ...blocks.array import AXES, Timing, folds, pieces
-from ...blocks.stepping import SteppedArray, Tile
+from ...blocks.edges import Tile
+from ...blocks.stepping import SteppedArray
 from ...chips.tpu import TpuChip
 from ...mapping.plan import Problem, Share
 from ...numerics.inputs import seeded_inputs
@@ -20,6 +21,9 @@ from .arithmetic import entering_parts
 from .clocked import Core, Piece
 from .costing import gemm_result
 from .lowering import GemmStep
+
+Parts = tuple[Sequence[np.ndarray], Sequence[np.ndarray]]
+"""Both operands of a batch element, a (m, k) and b (k, n), in parts."""
 
 STORED_PE_CLOCKS = 2 * 10**8
 """Up to this many PE clocks of an array every register is stored; beyond, words in passing are views."""
@@ -136,7 +140,7 @@ class _Words:
 def _accumulate(out: np.ndarray, step: GemmStep, work: Sequence[Piece], results: Sequence[np.ndarray]) -> int:
     """Add the arrays' sums, in the order in which they left, into `out` (m, n); return wraps."""
     wraps = 0
-    dataflow, acc = step.dataflow, step.formats.acc
+    dataflow = step.dataflow
     ended = [p for p in work if dataflow != "os" or p.last]
     for piece, block in zip(ended, results, strict=True):
         cols, stream = slice(*piece.cols), slice(*piece.stream)
@@ -144,15 +148,23 @@ def _accumulate(out: np.ndarray, step: GemmStep, work: Sequence[Piece], results:
             out[slice(*piece.rows), cols] = block
             continue
         place = out[stream, cols] if dataflow == "ws" else out[cols, stream]
-        place += block if dataflow == "ws" else block.T
-        if out.dtype == np.int64:
-            low, high = integer_range(acc)
-            over = (place < low) | (place > high)
-            wraps += int(over.sum())
-            place[over] = (place[over] - low) % (high - low + 1) + low
-        else:
-            place[:] = round_to(place, acc)
+        wraps += add_sums(place, block if dataflow == "ws" else block.T, step)
     return wraps
+
+
+def add_sums(place: np.ndarray, sums: np.ndarray, step: GemmStep) -> int:
+    """Add sums that left an array to what the accumulators hold at `place`, as they do; return wraps.
+
+    Output stationary the accumulators hold 0: a sum leaves finished.
+    """
+    place += sums
+    if place.dtype != np.int64:
+        place[:] = round_to(place, step.formats.acc)
+        return 0
+    low, high = integer_range(step.formats.acc)
+    over = (place < low) | (place > high)
+    place[over] = (place[over] - low) % (high - low + 1) + low
+    return int(over.sum())
 
 
 def _engine(array: SteppedArray) -> str:
@@ -164,22 +176,32 @@ def _engine(array: SteppedArray) -> str:
 
 def _arrays(step: GemmStep, chip: TpuChip, core: Core) -> dict[int, SteppedArray]:
     """The core's arrays with the words that its feeders gave them: number of the array -> array."""
-    problem = core.problem
-    a, b = _operands(step, problem)
-    words = [_Words(step, [part[i] for part in a], [part[i] for part in b]) for i in range(problem.batch)]
-    arrays = {}
-    for number, feeder in enumerate(core.feeders):
-        if not feeder.pieces:
-            continue
-        tiles = [
-            words[core.batch_of[block]].tile(piece, load, start)
-            for (block, piece), (load, start) in zip(feeder.pieces, feeder.placed, strict=True)
-        ]
-        output_stationary = step.dataflow == "os"
-        arrays[number] = SteppedArray(
-            chip.array, problem.lanes, output_stationary, tiles, step.formats.acc, core.step
-        )
-    return arrays
+    a, b = _operands(step, core.problem)
+
+    def operands(i: int) -> Parts:
+        return [part[i] for part in a], [part[i] for part in b]
+
+    with_work = [number for number, feeder in enumerate(core.feeders) if feeder.pieces]
+    return {number: array_of(step, chip, core, number, operands) for number in with_work}
+
+
+def array_of(
+    step: GemmStep, chip: TpuChip, core: Core, number: int, operands: Callable[[int], Parts]
+) -> SteppedArray:
+    """An array of a core, with the words that its feeder has given it so far.
+
+    `operands` gives those of a batch element, in parts: see :func:`step_matmul`.
+    """
+    feeder, words = core.feeders[number], dict[int, _Words]()
+    tiles = []
+    for (block, piece), (load, start) in zip(feeder.pieces, feeder.placed, strict=False):
+        batch = core.batch_of[block]
+        if batch not in words:
+            words[batch] = _Words(step, *operands(batch))
+        tiles.append(words[batch].tile(piece, load, start))
+    return SteppedArray(
+        chip.array, core.problem.lanes, step.dataflow == "os", tiles, step.formats.acc, core.step
+    )
 
 
 def _operands(step: GemmStep, problem: Problem) -> tuple[list[np.ndarray], ...]:
