@@ -60,8 +60,8 @@ class Slice:
 class Leaving:
     """A sum that left the array in `cycle`, and what became of its place in the result by that.
 
-    `batch`, `row` and `col` are its place in C; `sum` is what the accumulators hold there after they have taken
-    `value`.
+    `batch`, `row` and `col` are its place in C; `sum` is what the accumulators hold there after they have
+    taken `value`.
     """
 
     cycle: int
@@ -104,6 +104,9 @@ class ArrayRecord:
         where `grid` stands in for them.
     grid
         Counts by cell, or None.
+    origins
+        ``act``, ``weight``, ``left``, ``top`` -> for each word in these registers, or at these edges, which
+        element of its operand it is: row * columns + column. Meaningless where there is no operand.
     left, left_flags
         Words that enter on the left in clock c, at index c - 1: (clocks, lanes, rows).
     top, top_flags
@@ -135,6 +138,7 @@ class ArrayRecord:
     total_cycles: int
     registers: Mapping[str, np.ndarray]
     grid: Grid | None
+    origins: Mapping[str, np.ndarray]
     left: np.ndarray
     left_flags: np.ndarray
     top: np.ndarray

@@ -15,8 +15,8 @@ class Transfer(NamedTuple):
     """One transfer of a block.
 
     `operand` moves, `write` toward memory, from cycle `start` on for `cycles` cycles of the port, in which
-    `bytes` bytes cross it. The block is `rows` x `cols` elements at (`row`, `col`) of batch element `batch` of
-    the core's share.
+    `bytes` bytes cross it. The block is `rows` x `cols` elements at (`row`, `col`) of batch element
+    `batch` of the core's share.
     """
 
     operand: str

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from systolic.blocks.array import Timing
-from systolic.blocks.registers import MulticycleRegisters, PlainRegisters
 from systolic.blocks.edges import Tile
+from systolic.blocks.registers import MulticycleRegisters, PlainRegisters
 from systolic.blocks.stepping import SteppedArray
 from systolic.chips import load_chip
 from systolic.chips.tpu import CONVENTIONS, DATAFLOWS, Array

@@ -1,4 +1,4 @@
-"""A plan as slices: each cycle has one cause, each byte one transfer, and both add up to what the plan costs."""
+"""A plan as slices: each cycle has one cause, each byte one transfer, and both add up."""
 
 from __future__ import annotations
 

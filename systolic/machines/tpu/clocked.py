@@ -162,7 +162,7 @@ class Core:
                 self.arrivals[0, "rhs"] = 0
 
     def run(self, until: int | None = None) -> int:
-        """Clock until everything has been computed and stored, or `until` clocks are over; return the clocks."""
+        """Clock until all has been computed and stored, or `until` clocks are over; return the clocks."""
         elapsed = 0
         at_hand: Transfer | None = None
         while True:

@@ -62,10 +62,23 @@ def record_array(
     lhs, rhs = lhs[: problem.batch, : problem.m], rhs[: problem.batch, :, : problem.n]
     a, b = entering_parts(step, lhs, rhs)
     array = array_of(step, chip, core, 0, lambda i: ([part[i] for part in a], [part[i] for part in b]))
+    clocks = min(shown, array.clocks)
     recorder = _Recorder(step, array, core, shown, by_cell)
-    for clock in array.clocked(min(shown, array.clocks)):
+    for clock in array.clocked(clocks):
         recorder.take(clock)
+    if not by_cell:
+        named = [[_numbered(part[0])] * len(parts) for part, parts in ((a[0], a), (b[0], b))]
+        twin = array_of(step, chip, core, 0, lambda _: (named[0], named[1]))
+        recorder.named = list(twin.clocked(clocks))
     return recorder.record(chip, lhs, rhs, total)
+
+
+def _numbered(operand: np.ndarray) -> np.ndarray:
+    """An operand whose elements are their own places: the array moves words whatever they say.
+
+    Run through the same array, they tell which element each register holds.
+    """
+    return np.arange(operand.size, dtype=np.int64).reshape(operand.shape)
 
 
 class _Place(NamedTuple):
@@ -84,6 +97,7 @@ class _Recorder:
         problem = core.problem
         self.states = [next(iter(array.states()))]
         self.words: list[Clocked] = []
+        self.named: list[Clocked] = []
         self.busy = [0]
         self.macs = [0]
         self.leaving: list[Leaving] = []
@@ -141,7 +155,8 @@ class _Recorder:
             total_cycles=total,
             registers={} if self.cells else {n: np.stack([s[n] for s in states]) for n in states[0]},
             grid=None if cells is None else Grid(self.side, cells[:, 0], cells[:, 1], cells[:, 2]),
-            **{name: self._logged(name) for name in _LOGGED},
+            origins=self._origins(),
+            **{name: self._logged(self.words, name) for name in _LOGGED},
             leaving=tuple(self.leaving),
             causes=self._causes(),
             macs=np.pad(np.array(self.macs), (0, self.cycles - last), mode="edge"),
@@ -153,8 +168,19 @@ class _Recorder:
             unit_roundoff=0.0 if exact else DTYPES[formats.acc].unit_roundoff,
         )
 
-    def _logged(self, name: str) -> np.ndarray:
-        log = np.stack([getattr(clock, name) for clock in self.words])
+    def _origins(self) -> dict[str, np.ndarray]:
+        if not self.named:
+            return {}
+        origins = {name: self._logged(self.named, name) for name in ("left", "top")}
+        for name in ("act", "weight"):
+            log = np.stack([clock.state[name] for clock in self.named])
+            before, after = ([(n, 0), *[(0, 0)] * (log.ndim - 1)] for n in (1, 0))
+            after[0] = (0, self.cycles - len(log))
+            origins[name] = np.pad(np.pad(log, before), after, mode="edge")
+        return {name: words.astype(np.int32) for name, words in origins.items()}
+
+    def _logged(self, clocks: Sequence[Clocked], name: str) -> np.ndarray:
+        log = np.stack([getattr(clock, name) for clock in clocks])
         return np.pad(log, ((0, self.cycles - len(log)), (0, 0), (0, 0)))
 
     def _causes(self) -> tuple[str, ...]:
@@ -177,7 +203,7 @@ class _Recorder:
         return {n: (words * problem.operands[n].bits + 7) // 8 for n, words in entered.items()}
 
     def _words_in(self, name: str) -> np.ndarray:
-        counts = (self._logged(name) & REAL != 0).sum(axis=(1, 2))
+        counts = (self._logged(self.words, name) & REAL != 0).sum(axis=(1, 2))
         return np.concatenate([[0], np.cumsum(counts)])
 
 

@@ -14,6 +14,7 @@ from systolic.blocks.stepping import SteppedArray
 from systolic.chips import load_chip
 from systolic.chips.tpu import DATAFLOWS, TpuChip
 from systolic.errors import SystolicError
+from systolic.kernels.stationary import REAL
 from systolic.machines.tpu.recording import record_array
 from systolic.machines.tpu.stepped import stepped_cost
 from systolic.numerics.inputs import seeded_inputs
@@ -123,3 +124,21 @@ def test_a_closed_form_has_no_registers() -> None:
     step = lowered(Gemm(m=4, n=4, k=4, dtype="fp32"), chip, mode="bound")
     with pytest.raises(SystolicError, match="mode must be tiled or stepped to record an array, got bound"):
         record_array(step, chip, np.ones((1, 4, 4)), np.ones((1, 4, 4)))
+
+
+@given(shapes(9), st.sampled_from(DATAFLOWS), seeds())
+def test_every_word_is_the_element_that_it_is_said_to_be(
+    shape: tuple[int, int, int], dataflow: str, seed: int
+) -> None:
+    m, n, k = shape
+    seen = recorded(Gemm(m=m, n=n, k=k, dtype="fp32"), load_chip("teaching-4x4"), seed, dataflow=dataflow)
+    lhs, rhs = (operand[0].ravel() for operand in (seen.lhs, seen.rhs))
+    moving, other = (rhs, lhs) if dataflow == "is" else (lhs, rhs)
+    real = seen.left_flags & REAL != 0
+    np.testing.assert_array_equal(seen.left[real], moving[seen.origins["left"][real]])
+    real = seen.top_flags & REAL != 0
+    np.testing.assert_array_equal(seen.top[real], other[seen.origins["top"][real]])
+    real = seen.registers["valid"]
+    np.testing.assert_array_equal(seen.registers["act"][real], moving[seen.origins["act"][real]])
+    real = (seen.registers["weight_flags"] & REAL if dataflow == "os" else seen.registers["weight_real"]) != 0
+    np.testing.assert_array_equal(seen.registers["weight"][real], other[seen.origins["weight"][real]])
