@@ -81,8 +81,8 @@ def test_more_bandwidth_is_never_slower(elements: int, name: str) -> None:
     assert pass_cost(op(elements), faster).cycles <= pass_cost(op(elements), chip).cycles
 
 
-# Microseconds of PyTorch's addition of two fp32 tensors (sitar-lab/NeuSight, label data, MIT licence): mean of
-# the best 5 of 25 event-timed calls, launch included. Sizes chosen for their length, so that the launch hardly
+# Microseconds of PyTorch adding two fp32 tensors (sitar-lab/NeuSight, label data, MIT licence): mean of the
+# best 5 of 25 event-timed calls, launch included. Sizes chosen for their length, so that the launch hardly
 # counts.
 MEASURED = [
     ("a100-40", 62726204, 568.51),
