@@ -22,8 +22,11 @@ from .compile import kernel
 ROWS, COLS = 16, 128
 """Sides of the block of sums that is formed at once: it stays in the first-level cache."""
 
-_LOWEST = 2.0**-126
-_EXPONENT = np.int64(0x7FF0000000000000)
+LOWEST = np.int32(-126)
+"""Exponent of fp32's smallest normal number."""
+
+EXPONENT = np.int64(0x7FF0000000000000)
+"""Bits of a float64's exponent."""
 
 
 def _plain_fma(a: Any, b: Any, c: Any) -> Any:
@@ -89,29 +92,26 @@ def fma_sums(a: Any, b: Any, out: Any) -> None:
 
 
 @kernel
-def scales(x: Any, lowest: float, out: Any) -> None:
-    """Set out to the power of two below each |x|, `lowest` at least; 2**-126 where x is 0.
+def exponents(x: Any, lowest: int, out: Any) -> None:
+    """Set out to the exponent of the power of two below each |x|, `lowest` at least; -126 where x is 0.
 
     Parameters
     ----------
     x, out
-        float32 and float64 of the same shape, two axes.
+        float32 and int32 of the same shape, two axes.
     lowest
-        Smallest normal number of the operands' format: subnormal ones have its exponent.
+        Exponent of the smallest normal number of the operands' format: subnormal ones have it too.
     """
     for i in range(x.shape[0]):
-        bits = x[i].astype(np.float64).view(np.int64)
+        words = x[i].view(np.int32)
         for j in range(x.shape[1]):
-            bits[j] &= _EXPONENT
-        powers = bits.view(np.float64)
-        for j in range(x.shape[1]):
-            scale = max(powers[j], lowest) if x[i, j] != 0 else _LOWEST
-            out[i, j] = scale if scale <= 2.0**128 else 2.0**128
+            exponent = max((words[j] >> 23 & 0xFF) - 127, lowest)
+            out[i, j] = exponent if x[i, j] != 0 else LOWEST
 
 
 @kernel
 def fused_sums(
-    a: Any, b: Any, a_scale: Any, b_scale: Any, group: int, align: int, keep: int, promote: int, out: Any
+    a: Any, b: Any, a_exp: Any, b_exp: Any, group: int, align: int, keep: int, promote: int, out: Any
 ) -> None:
     """Set out = A @ B as tensor cores do, in groups of products in rising k.
 
@@ -119,9 +119,8 @@ def fused_sums(
     ----------
     a, b, out
         (m, k), (k, n) and (m, n), C-contiguous float32; operands with at most 12 significant bits.
-    a_scale, b_scale
-        Powers of two below the operands, of :func:`scales`: a product is aligned by the sum of its operands'
-        exponents, not by its own.
+    a_exp, b_exp
+        Of :func:`exponents`: a product is aligned by the sum of its operands' exponents, not by its own.
     group
         Products that are added at once.
     align
@@ -134,7 +133,8 @@ def fused_sums(
     m, depth = a.shape
     n = b.shape[1]
     total = np.zeros((ROWS, COLS), np.float32)
-    registers, top, terms = np.zeros((ROWS, COLS)), np.zeros(COLS), np.zeros(COLS)
+    registers, terms = np.zeros((ROWS, COLS)), np.zeros(COLS)
+    top, places, unit = np.zeros(COLS, np.int32), np.zeros(COLS), np.zeros(COLS)
     for j0 in range(0, n, COLS):
         j1 = min(n, j0 + COLS)
         for i0 in range(0, m, ROWS):
@@ -146,9 +146,10 @@ def fused_sums(
                 if k0 > 0 and k0 % promote == 0:
                     _promote(registers, total)
                 for i in range(i0, i1):
-                    _align(registers[i - i0], a_scale[i, k0:k1], b_scale[k0:k1, j0:j1], 2.0**align, top)
-                    _add(registers[i - i0], a[i, k0:k1], b[k0:k1, j0:j1], top, terms)
-                    _cut(terms, top, keep, registers[i - i0])
+                    register = registers[i - i0]
+                    _align(register, a_exp[i, k0:k1], b_exp[k0:k1, j0:j1], align, top, places, unit)
+                    _add(register, a[i, k0:k1], b[k0:k1, j0:j1], places, terms)
+                    _cut(terms, unit, keep, register)
             _promote(registers, total)
             out[i0:i1, j0:j1] = total[: i1 - i0, : j1 - j0]
 
@@ -163,46 +164,47 @@ def _promote(registers: Any, total: Any) -> None:
 
 
 @kernel
-def _align(register: Any, a_scale: Any, b_scale: Any, places: float, top: Any) -> None:
-    """Set top to what brings the last place that aligned terms keep to 1."""
-    bits, powers = register.view(np.int64), top.view(np.int64)
+def _align(register: Any, a_exp: Any, b_exp: Any, align: int, top: Any, places: Any, unit: Any) -> None:
+    """Set unit to the last place that aligned terms keep, and places to its inverse; top is scratch."""
+    bits = register.view(np.int64)
     for j in range(register.size):
-        power = bits[j] & _EXPONENT
-        powers[j] = power if power != _EXPONENT else 0  # what is not finite stays so without being aligned
-    for j in range(register.size):
-        top[j] = max(top[j], _LOWEST)
-    for k in range(a_scale.size):
-        scale, row = np.float64(a_scale[k]), b_scale[k]
+        exponent = np.int32((bits[j] >> 52 & 0x7FF) - 1023)
+        # What is not finite stays so without being aligned.
+        top[j] = max(exponent, LOWEST) if exponent < 1024 else LOWEST
+    for k in range(a_exp.size):
+        exponent, row = a_exp[k], b_exp[k]
         for j in range(row.size):
-            top[j] = max(top[j], scale * row[j])
+            top[j] = max(top[j], np.int32(exponent + row[j]))
+    upward, downward = places.view(np.int64), unit.view(np.int64)
     for j in range(top.size):
-        top[j] = places / top[j]
+        upward[j] = np.int64(1023 + align - top[j]) << 52
+    for j in range(top.size):
+        downward[j] = np.int64(1023 - align + top[j]) << 52
 
 
 @kernel
-def _add(register: Any, a: Any, b: Any, top: Any, terms: Any) -> None:
+def _add(register: Any, a: Any, b: Any, places: Any, terms: Any) -> None:
     """Set terms to the sum of the aligned products and register, in units of the last place."""
     for j in range(register.size):
-        terms[j] = trunc(register[j] * top[j])
+        terms[j] = trunc(register[j] * places[j])
     for k in range(a.size):
         word, row = np.float64(a[k]), b[k]
         for j in range(row.size):
-            terms[j] += trunc(word * np.float64(row[j]) * top[j])
+            terms[j] += trunc(word * np.float64(row[j]) * places[j])
 
 
 @kernel
-def _cut(terms: Any, top: Any, keep: int, register: Any) -> None:
+def _cut(terms: Any, unit: Any, keep: int, register: Any) -> None:
     """Set register to the sums, without what lies below `keep` fraction bits; inf beyond fp32's range."""
     mask = np.int64(-1) << np.int64(52 - keep)
-    finest = 2.0 ** (126 + keep)
+    smallest, finest = 2.0**LOWEST, 2.0 ** (keep - LOWEST)
     for j in range(register.size):
-        register[j] = terms[j] / top[j]
+        register[j] = terms[j] * unit[j]
     bits = register.view(np.int64)
     for j in range(register.size):
-        if bits[j] & _EXPONENT != _EXPONENT:  # the mask would make inf of some NaN
-            bits[j] &= mask
+        # The mask would make inf of some NaN.
+        bits[j] = bits[j] & mask if bits[j] & EXPONENT != EXPONENT else bits[j]
     for j in range(register.size):
-        if abs(register[j]) < _LOWEST:
-            register[j] = trunc(register[j] * finest) / finest
-        elif abs(register[j]) >= 2.0**128:
-            register[j] = np.copysign(np.inf, register[j])
+        word = register[j]
+        word = trunc(word * finest) / finest if abs(word) < smallest else word
+        register[j] = np.copysign(np.inf, word) if abs(word) >= 2.0**128 else word

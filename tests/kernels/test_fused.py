@@ -56,12 +56,12 @@ def tensor_core(
     a: np.ndarray, b: np.ndarray, dtype: str, shape: tuple[int, int, int], promote: int = 1 << 40
 ) -> np.ndarray:
     """A @ B by the kernel."""
-    scales = [np.empty(x.shape) for x in (a, b)]
-    for x, scale in zip((a, b), scales, strict=True):
-        fused.scales(x, 2.0 ** LOWEST[dtype], scale)
+    exponents = [np.empty(x.shape, np.int32) for x in (a, b)]
+    for x, of in zip((a, b), exponents, strict=True):
+        fused.exponents(x, LOWEST[dtype], of)
     out = np.full((a.shape[0], b.shape[1]), 7, np.float32)
     with np.errstate(all="ignore"):
-        fused.fused_sums(a, b, *scales, *shape, promote, out)
+        fused.fused_sums(a, b, *exponents, *shape, promote, out)
     return out
 
 

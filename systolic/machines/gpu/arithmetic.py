@@ -72,7 +72,7 @@ def _returned(sums: np.ndarray, out_dtype: str) -> np.ndarray:
 
 def _kernel(formats: Formats, chip: GpuChip) -> Callable[..., Any]:
     """The kernel that sets out = A @ B for one slice of k."""
-    from ...kernels.fused import fma_sums, fused_sums, scales
+    from ...kernels.fused import exponents, fma_sums, fused_sums
 
     align = chip.tensor.align.get(formats.multiplied) if formats.tensor else None
     if align is None:
@@ -80,13 +80,13 @@ def _kernel(formats: Formats, chip: GpuChip) -> Callable[..., Any]:
     group = chip.tensor.group[formats.multiplied]
     keep = DTYPES[formats.acc].precision - 1
     promote = promoted(formats, chip) or NEVER
-    lowest = 2.0 ** _lowest_exponent(formats.multiplied)
+    lowest = _lowest_exponent(formats.multiplied)
 
     def run(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
-        a_scale, b_scale = np.empty(a.shape), np.empty(b.shape)
-        scales(a, lowest, a_scale)
-        scales(b, lowest, b_scale)
-        fused_sums(a, b, a_scale, b_scale, group, align, keep, promote, out)
+        of_a, of_b = np.empty(a.shape, np.int32), np.empty(b.shape, np.int32)
+        exponents(a, lowest, of_a)
+        exponents(b, lowest, of_b)
+        fused_sums(a, b, of_a, of_b, group, align, keep, promote, out)
 
     return run
 
