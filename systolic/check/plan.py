@@ -16,8 +16,9 @@ CheckMode = Literal["full", "sample"]
 CHECK_MODES = ("full", "sample")
 
 SECONDS_PER_MAC = 1.5e-10
-"""What checking a MAC takes: the machine's own values and two reference products. GPT-2 small at 1024
-tokens, 1.46e11 MACs, took 22 s on two cores; to choose by and to announce, not a measurement of this host."""
+"""What checking a MAC takes where an array computes it: its values and two reference products. GPT-2 small
+at 1024 tokens, 1.46e11 MACs, took 22 s on two cores; to choose by and to announce, not a measurement of
+this host."""
 
 SECONDS_PER_ELEMENT = 1e-8
 """What drawing and rounding one element of an operand takes on one core; decides decode steps."""
@@ -38,14 +39,16 @@ class Block:
     strip: int
 
 
-def estimate_seconds(gemms: Iterable[Gemm]) -> float:
-    """Rough duration of a full check of all occurrences of `gemms`, s."""
+def estimate_seconds(gemms: Iterable[Gemm], seconds_per_mac: float = SECONDS_PER_MAC) -> float:
+    """Rough duration of a full check of all occurrences of `gemms`, s, at so much for each MAC."""
     return sum(
-        g.macs * SECONDS_PER_MAC + g.count * g.batch * g.k * (g.m + g.n) * SECONDS_PER_ELEMENT for g in gemms
+        g.macs * seconds_per_mac + g.count * g.batch * g.k * (g.m + g.n) * SECONDS_PER_ELEMENT for g in gemms
     )
 
 
-def choose_mode(gemms: Iterable[Gemm], limit_seconds: float = FULL_SECONDS) -> tuple[CheckMode, str]:
+def choose_mode(
+    gemms: Iterable[Gemm], limit_seconds: float = FULL_SECONDS, seconds_per_mac: float = SECONDS_PER_MAC
+) -> tuple[CheckMode, str]:
     """Decide by cost between comparing every value and a sample of rows.
 
     Parameters
@@ -54,6 +57,8 @@ def choose_mode(gemms: Iterable[Gemm], limit_seconds: float = FULL_SECONDS) -> t
         Everything to be checked, such as ``workload.gemms``.
     limit_seconds
         Largest estimate at which all values are compared, s.
+    seconds_per_mac
+        What checking a MAC takes, the machine's values included.
 
     Returns
     -------
@@ -61,7 +66,7 @@ def choose_mode(gemms: Iterable[Gemm], limit_seconds: float = FULL_SECONDS) -> t
         ``"full"`` or ``"sample"``, and one line for the reader.
     """
     gemms = tuple(gemms)
-    seconds = estimate_seconds(gemms)
+    seconds = estimate_seconds(gemms, seconds_per_mac)
     work = f"all values of {format_count(sum(g.macs for g in gemms))}MAC, about {format_seconds(seconds)}"
     if seconds <= limit_seconds:
         return "full", f"check full: {work}"

@@ -62,10 +62,11 @@ def check_rows(rows: Rows, hook: MatmulHook, check: str, progress: Progress) -> 
     notes = []
     automatic = check == "auto"
     if automatic:
-        check, reason = choose_mode(row.op for row in rows if isinstance(row.op, Gemm))
+        gemms = (row.op for row in rows if isinstance(row.op, Gemm))
+        check, reason = choose_mode(gemms, seconds_per_mac=hook.machine.SECONDS_PER_MAC)
         notes.append(reason)
     planned = list(_planned(rows, hook, check))
-    _announce(planned, check, progress)
+    _announce(planned, check, hook, progress)
     progress.start(f"check {check}", sum(each.macs for each in planned))
     checked = list(rows)
     for each in planned:
@@ -107,13 +108,13 @@ def _checked(row: Result, planned: _Planned, hook: MatmulHook, check: str, progr
     return replace(row, check=outcome)
 
 
-def _announce(planned: list[_Planned], check: str, progress: Progress) -> None:
+def _announce(planned: list[_Planned], check: str, hook: MatmulHook, progress: Progress) -> None:
     from ..check import estimate_seconds
 
     parts = [
         replace(each.gemm, m=each.compared_rows, count=each.occurrences, masked_macs=0) for each in planned
     ]
-    seconds = estimate_seconds(parts)
+    seconds = estimate_seconds(parts, hook.machine.SECONDS_PER_MAC)
     if seconds < WORTH_ANNOUNCING_SECONDS:
         return
     cheaper = "check sample compares some rows of each" if check == "full" else "check off leaves it out"

@@ -142,7 +142,10 @@ class Step(Protocol):
 
 
 class Machine(Protocol):
-    """The four questions. A module with these functions is a machine."""
+    """The four questions. A module with these functions, and this number, is a machine."""
+
+    SECONDS_PER_MAC: float
+    """Host seconds that a check of its values takes for each MAC, on two cores: to choose by, to announce."""
 
     def lower(self, workload: Workload, chip: Any, options: Options) -> tuple[Any, ...]:
         """Group ops, pick kernel and tiles."""

@@ -14,6 +14,9 @@ from ...numerics.rounding import integer_range, round_to
 from ..base import Values
 from .formats import Formats, promoted
 
+SECONDS_PER_MAC = 7e-10
+"""Host seconds that a check of these values takes for each MAC, on two cores, on tensor cores."""
+
 NEVER = 1 << 40
 """More products than any sum has."""
 

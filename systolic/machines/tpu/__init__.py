@@ -5,13 +5,14 @@ Answers the four questions of :class:`systolic.machines.base.Machine`.
 
 from __future__ import annotations
 
-from .arithmetic import values
+from .arithmetic import SECONDS_PER_MAC, values
 from .composition import compose
 from .costing import cost
 from .effort import stepping
 from .lowering import GemmStep, VectorStep, lower, precision, tile_edges
 
 __all__ = [
+    "SECONDS_PER_MAC",
     "GemmStep",
     "VectorStep",
     "compose",
