@@ -1,0 +1,1 @@
+"""Pictures, pages and traces of what the engines recorded. Nothing here simulates."""
