@@ -16,10 +16,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from fidelity import tpu_v1, tpu_v3, tpu_v6e
-from fidelity.points import DATA, Errors, Point, simulated
 
 import systolic
 from systolic.chips.kinds import values_of
+from systolic.measured.points import Errors, Point, simulated
 
 Overrides = Mapping[str, object]
 
@@ -53,7 +53,7 @@ COLUMNS = (
 )
 
 
-def errors(overrides: Overrides, folder: Path) -> list[float | None]:
+def errors(overrides: Overrides, folder: Path | None) -> list[float | None]:
     """The figures of one line, in the order of `COLUMNS`."""
     v1, v3, v6e = (on(chip, overrides) for chip in ("tpu-v1", "tpu-v3", "tpu-v6e"))
     found: list[float | None] = [None if v1 is None else _stall(tpu_v1.apps(folder, v1))]
@@ -86,7 +86,7 @@ def _stall(apps: Sequence[tpu_v1.App]) -> float | None:
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--data", type=Path, default=DATA, help="folder of the measured files")
+    parser.add_argument("--data", type=Path, help="folder of other measured files; default: those that ship")
     folder = parser.parse_args().data
     print(f"{'without':<32}" + "".join(f"{column:>11}" for column in COLUMNS))
     for name, overrides in MECHANISMS.items():

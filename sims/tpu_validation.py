@@ -14,7 +14,7 @@ Beside ours stand a roofline with the same chip numbers, each op at max(MACs / p
 sustained bandwidth); for the chained matmuls another one with two fitted constants, the peak and the
 bandwidth that suit the rows best; and the best of the tools whose predictions the sources print. A model
 that does not beat the roofline has a mechanism wrong. `fidelity/` says how each row was run,
-`data/README.md` where it comes from, `ablation.py` what each mechanism contributes.
+`systolic/measured/shipped/sources.toml` where it comes from, `ablation.py` what each mechanism contributes.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from pathlib import Path
 
 from fidelity import tpu_v1, tpu_v3, tpu_v6e, tpu_v7
 from fidelity.picture import draw
-from fidelity.points import DATA, Point, fitted_roofline
-from fidelity.tables import by_kind, row_table, summary
 
 import systolic
+from systolic.measured.points import Point, fitted_roofline
+from systolic.measured.tables import by_kind, row_table, summary
 
 
 def v1_lines(apps: list[tpu_v1.App]) -> Iterable[str]:
@@ -103,7 +103,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--rows", action="store_true", help="print each measured row too")
     parser.add_argument("--picture", type=Path, help="draw predicted over measured time into this file")
-    parser.add_argument("--data", type=Path, default=DATA, help="folder of the measured files")
+    parser.add_argument("--data", type=Path, help="folder of other measured files; default: those that ship")
     given = parser.parse_args()
     v3, v6e = tpu_v3.points(given.data), tpu_v6e.matmuls(given.data)
     steps, v7 = tpu_v6e.steps(given.data), tpu_v7.matmuls(given.data)

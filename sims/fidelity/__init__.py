@@ -1,1 +1,1 @@
-"""What the comparisons with measured hardware share: errors, rooflines, tables, a picture."""
+"""How each device's measured rows were run, for the studies that judge the simulator by them."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from .points import Point, roofline
+from systolic.measured.points import Point, roofline
 
 
 def draw(devices: Mapping[str, Sequence[Point]], path: Path) -> None:

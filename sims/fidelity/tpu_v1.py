@@ -23,7 +23,7 @@ import systolic
 from systolic import Gemm
 from systolic.engine.report import ChipReport
 
-from .points import rows_of
+from .rows import table_of
 
 FC_SHARE = 0.9
 """Share of CNN1's weights in its fully connected layers; see the module's text."""
@@ -90,10 +90,10 @@ def _layer(name: str, m: int, n: int, k: int, count: int) -> Gemm:
     return Gemm(name=name, m=m, n=n, k=k, count=count, dtype="int8")
 
 
-def apps(folder: Path, overrides: Mapping[str, object] | None = None) -> list[App]:
+def apps(folder: Path | None, overrides: Mapping[str, object] | None = None) -> list[App]:
     """All applications of the two files; `overrides` change the chip."""
-    counters = {row["app"]: row for row in rows_of("tpu_v1_counters.csv", folder)}
-    rows = rows_of("tpu_v1_workloads.csv", folder)
+    counters = {row["app"]: row for row in table_of("tpu_v1_counters.csv", folder)}
+    rows = table_of("tpu_v1_workloads.csv", folder)
     kinds = [row["app"].rstrip("01") for row in rows]
     return [
         App(

@@ -16,11 +16,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import systolic
-from systolic import Gemm, Workload
+from systolic.measured.compare_rows import Simulator, points_of
+from systolic.measured.points import Point
 
-from .points import DATA, Point, rows_of, work_of
+from .rows import rows_of
 
-MODEL, LAYERS = "qwen3-8b", 36
+LAYERS = 36
+"""Of Qwen3-8B."""
 
 Key = tuple[str, int, int]
 """(phase, tokens or keys, batch) of a measured step."""
@@ -49,25 +51,14 @@ class Serving:
         return LAYERS * (self.per_layer + tokens * self.per_token)
 
 
-def matmuls(folder: Path, overrides: Mapping[str, object] | None = None) -> list[Point]:
+def matmuls(folder: Path | None, overrides: Mapping[str, object] | None = None) -> list[Point]:
     """The chained matmuls, simulated; `overrides` change the chip."""
-    chip = systolic.load_chip("tpu-v6e", overrides or {})
-    found = []
-    for row in rows_of("tpu_v6e_gemm_device.csv", folder):
-        batch, m, n, k = (int(row[name]) for name in ("batch", "M", "N", "K"))
-        gemm = Gemm(name="matmul", batch=batch, m=m, n=n, k=k, dtype=row["dtype"])
-        work = Workload(name=f"{m}x{n}x{k}", ops=(gemm,))
-        found.append(
-            Point(
-                name=work.name,
-                kind="M > 256" if m > 256 else "M <= 256",
-                measured=1e-6 * float(row["measured_us"]),
-                simulated=systolic.simulate(gemm, on=chip).chips[0].seconds,
-                work=work_of(work, chip),
-                peers={"cocossim": 1e-6 * float(row["cocossim_us"])} if row["cocossim_us"] else {},
-            )
-        )
-    return found
+    rows = rows_of("tpu_v6e_gemm_device", folder)
+    points = points_of(rows, systolic.load_chip("tpu-v6e", overrides or {}))
+    return [
+        replace(point, kind="M > 256" if row.m > 256 else "M <= 256")
+        for row, point in zip(rows, points, strict=True)
+    ]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,33 +76,14 @@ class Step:
 
 
 def steps(
-    folder: Path, overrides: Mapping[str, object] | None = None, keys: Sequence[Key] | None = None
+    folder: Path | None,
+    overrides: Mapping[str, object] | None = None,
+    keys: Sequence[Key] | None = None,
 ) -> list[Step]:
     """The forward passes (prefill) and decode steps, simulated, or those of `keys`; `overrides` as above."""
-    chip = systolic.load_chip("tpu-v6e", overrides or {})
-    found = []
-    for row in rows_of("tpu_v6e_qwen3_8b.csv", folder):
-        phase, length, batch = key = (row["phase"], int(row["seq_or_kv"]), int(row["batch"]))
-        if keys is not None and key not in keys:
-            continue
-        work = _pass(phase, length, batch)
-        point = Point(
-            name=f"{phase} {batch} x {length}",
-            kind=phase,
-            measured=1e-3 * float(row["device_busy_ms"]),
-            simulated=systolic.simulate(work, on=chip).chips[0].seconds,
-            work=work_of(work, chip),
-            peers={"cocossim": 1e-3 * float(row["cocossim_ms"])} if row["cocossim_ms"] else {},
-        )
-        found.append(Step(point=point, key=key))
-    return found
-
-
-def _pass(phase: str, length: int, batch: int) -> Workload:
-    seq, keys = (length, None) if phase == "prefill" else (None, length)
-    return systolic.load_model(
-        MODEL, phase=phase, batch=batch, seq=seq, kv_len=keys, dtype="bf16", logits="last"
-    )
+    simulator = Simulator(systolic.load_chip("tpu-v6e", overrides or {}))
+    rows = [(row, (row.op, row.m, row.batch)) for row in rows_of("tpu_v6e_qwen3_8b", folder)]
+    return [Step(point=simulator.point(row), key=key) for row, key in rows if keys is None or key in keys]
 
 
 def fitted(*, by_roofline: bool = False) -> Serving:
@@ -121,7 +93,7 @@ def fitted(*, by_roofline: bool = False) -> Serving:
     """
     missing = {
         step.key: (step.point.measured - _predicted(step, by_roofline), step.tokens)
-        for step in steps(DATA, keys=FITTED_ON)
+        for step in steps(None, keys=FITTED_ON)
     }
     (few, few_tokens), (many, many_tokens) = (missing[key] for key in FITTED_ON)
     per_token = (many - few) / (many_tokens - few_tokens) / LAYERS

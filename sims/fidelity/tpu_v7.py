@@ -6,41 +6,24 @@ times are the host's and hold about 120 us of dispatch per call; they are left o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
-import systolic
-from systolic import Gemm, Workload
+from systolic.measured.compare_rows import points_of
+from systolic.measured.points import Point
+from systolic.measured.sources import device_of
 
-from .points import Point, rows_of, work_of
+from .rows import rows_of
 
-CHIPS: Mapping[str, tuple[str, Mapping[str, object]]] = {
-    "TPUv7-chiplet": (
-        "tpu-v7",
-        {"cores": 1, "memory.dram.bytes": "96 GiB", "memory.dram.bytes_per_s": "3690 GB/s"},
-    ),
-    "TPUv6e-chip": ("tpu-v6e", {}),
-}
-"""Device of the file -> chip of the catalogue, and the part of it that was measured."""
+DEVICES = ("TPUv7-chiplet", "TPUv6e-chip")
 
 
-def matmuls(folder: Path) -> list[Point]:
+def matmuls(folder: Path | None) -> list[Point]:
     """The traced matmuls, simulated."""
+    rows = [row for row in rows_of("tpu_v6e_v7_gemm", folder) if row.clock == "kernel"]
     found = []
-    for row in rows_of("tpu_v6e_v7_gemm.csv", folder):
-        if row["timing"] != "trace":
-            continue
-        name, part = CHIPS[row["device"]]
-        chip = systolic.load_chip(name, part)
-        batch, m, n, k = (int(row[side]) for side in ("batch", "M", "N", "K"))
-        gemm = Gemm(name="matmul", batch=batch, m=m, n=n, k=k, dtype=row["dtype"])
-        found.append(
-            Point(
-                name=f"{name} {m}x{n}x{k}",
-                kind=name,
-                measured=1e-6 * float(row["measured_us"]),
-                simulated=systolic.simulate(gemm, on=chip).chips[0].seconds,
-                work=work_of(Workload(name="matmul", ops=(gemm,)), chip),
-            )
-        )
+    for device in DEVICES:
+        chip = device_of(device).load()
+        of_device = points_of((row for row in rows if row.device == device), chip)
+        found += [replace(p, name=f"{chip.name} {p.name}", kind=chip.name) for p in of_device]
     return found

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import csv
-import importlib
 import re
 import statistics
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-import systolic
-from systolic import Gemm, Workload
+from systolic.measured.sources import SHIPPED
 
-from .test_sims import SIMS, study
-
-DATA = SIMS / "data"
+from .test_sims import study
 
 
 @pytest.fixture(scope="module")
@@ -27,14 +21,6 @@ def sections(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     blocks = study("tpu_validation", "--rows", "--picture", str(picture)).split("\n\nTPU ")
     assert picture.read_bytes().startswith(b"\x89PNG")
     return {block.splitlines()[0].removeprefix("TPU "): block.splitlines()[1:] for block in blocks}
-
-
-@pytest.fixture(scope="module")
-def fidelity() -> Iterator[Any]:
-    """The studies' own modules, importable as the studies import them."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(SIMS)
-        yield {name: importlib.import_module(f"fidelity.{name}") for name in ("points", "tpu_v6e", "tpu_v3")}
 
 
 def section(sections: dict[str, list[str]], word: str) -> list[str]:
@@ -63,7 +49,7 @@ def rows(lines: list[str]) -> dict[str, tuple[float, float, float]]:
 def test_tpu_v1_waits_for_weights_as_its_counters_say(sections: dict[str, list[str]]) -> None:
     """Within 6 points of matrix cycles, the bar; counters of Jouppi et al., ISCA 2017, table 3."""
     lines = section(sections, "v1")
-    with (DATA / "tpu_v1_counters.csv").open() as file:
+    with (SHIPPED / "tpu_v1_counters.csv").open() as file:
         for row in csv.DictReader(file):
             active, stall, shift = (
                 float(row[f"{name}_pct"]) for name in ("array_active", "weight_stall", "weight_shift")
@@ -149,32 +135,6 @@ def test_best_peer_is_the_one_with_the_least_error(sections: dict[str, list[str]
     mape, name = line.split()[-2:]
     assert name == "scalesim3"
     assert float(mape) == pytest.approx(100 * sum(1 - ours / real for ours, real in pairs) / 3, abs=0.06)
-
-
-def test_a_fitted_roofline_finds_the_constants_of_a_roofline(fidelity: dict[str, Any]) -> None:
-    points = fidelity["points"]
-    chip = systolic.load_chip("tpu-v6e")
-    made = []
-    for m, n, k in ((1, 4096, 4096), (64, 8192, 4096), (2048, 4096, 4096), (8192, 8192, 8192)):
-        work = points.work_of(Workload(name="w", ops=(Gemm(m=m, n=n, k=k, dtype="bf16"),)), chip)
-        seconds = work.roofline(0.7, 0.9)
-        made.append(points.Point(name="", kind="", measured=seconds, simulated=seconds, work=work))
-    rate, bandwidth = points.fitted_roofline(made)
-    assert rate == pytest.approx(0.7, rel=0.01)
-    assert bandwidth == pytest.approx(0.9, rel=0.01)
-
-
-def test_errors_of_known_predictions(fidelity: dict[str, Any]) -> None:
-    points = fidelity["points"]
-    work = points.Work(compute=(1.0,), memory=(2.0,))
-    made = [
-        points.Point(name="", kind="", measured=m, simulated=s, work=work)
-        for m, s in ((1.0, 1.1), (1.0, 0.8), (2.0, 2.0))
-    ]
-    errors = points.Errors.of(made, points.simulated)
-    assert (errors.mape, errors.median, errors.worst) == pytest.approx((10, 10, 20))
-    assert errors.mean == pytest.approx(-10 / 3)
-    assert not work.compute_bound
 
 
 def test_other_rows_can_be_judged(tmp_path: Path) -> None:

@@ -1,0 +1,255 @@
+"""``compare``: rows of measured time -> the same work simulated, grouped so that like stands beside like."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from ..chips import Chip, load_chip
+from ..engine.hook import machine_of
+from ..engine.progress import Progress, Silent
+from ..engine.simulation import simulate
+from ..errors import SystolicError, shown
+from ..workload import Workload
+from .comparison import Comparison, Group, Skipped
+from .points import Point, work_of
+from .rows import CLOCKS, Row, spread
+from .sources import TINY, Source, device_of, read_measured, shipped_rows, shipped_sources
+from .work import DTYPES, kind_of, label_of, workload_of
+
+Where = str | os.PathLike[str] | Chip
+AUTO = "auto"
+LAUNCHING = ("host", "event")
+"""Clocks that hold what it takes to start each op."""
+
+
+class Batch(NamedTuple):
+    """Rows of one file: what to call it, where it comes from, and what to know of it."""
+
+    label: str
+    source: Source | None
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Key:
+    """What the rows of a group share."""
+
+    device: str
+    dtype: str
+    clock: str
+
+
+class Simulator:
+    """Simulates rows on one chip, equal work once."""
+
+    def __init__(self, chip: Chip) -> None:
+        self.chip = chip
+        self._done: dict[Workload, tuple[float, str]] = {}
+
+    def point(self, row: Row) -> Point:
+        """A measured row with the simulated time of its work.
+
+        Raises
+        ------
+        SystolicError
+            If the row, or its work on this chip, is not simulated.
+        """
+        work = workload_of(row)
+        if work not in self._done:
+            report = simulate(work, on=self.chip).chips[0]
+            self._done[work] = report.seconds, report.totals.bound_by
+        seconds, bound_by = self._done[work]
+        return Point(
+            name=label_of(row),
+            kind=kind_of(row),
+            measured=1e-6 * row.measured_us,
+            simulated=seconds,
+            work=work_of(work, self.chip),
+            peers={tool: 1e-6 * time for tool, time in row.peers.items()},
+            phase=row.phase,
+            bound_by=bound_by,
+        )
+
+
+def points_of(rows: Iterable[Row], chip: Chip) -> list[Point]:
+    """The rows, simulated on `chip`; those that are not simulated are left out."""
+    simulator = Simulator(chip)
+    found = []
+    for row in rows:
+        try:
+            found.append(simulator.point(row))
+        except SystolicError:
+            continue
+    return found
+
+
+def compare(
+    measured: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
+    *,
+    shipped: bool | Sequence[str] = False,
+    on: Where | Sequence[Where] = AUTO,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Hold simulated time beside measured time.
+
+    Parameters
+    ----------
+    measured
+        Files of measured rows: what ``systolic measure`` writes, a ``.csv`` with the columns of the files
+        that ship, or a file of the public collection by its own name.
+    shipped
+        The measurements that ship with the package: all of them, or those with these ids.
+    on
+        Chips to simulate, or ``"auto"``: the chip of the catalogue that stands for each device.
+    progress
+        Receives the progress of long work.
+
+    Raises
+    ------
+    SystolicError
+        If a file cannot be read, there is no such id or chip, or no row at all can be compared; the error
+        says why.
+    """
+    batches = _batches(measured, shipped)
+    places = None if on == AUTO else (on,) if isinstance(on, (str, os.PathLike, Chip)) else tuple(on)
+    chips = None if places is None else [load_chip(place) for place in places]
+    groups: list[Group] = []
+    skipped: list[Skipped] = []
+    watch = progress or Silent()
+    watch.start("comparing", sum(len(batch.rows) for batch in batches))
+    for batch in batches:
+        for key, rows in _by_key(batch.rows).items():
+            for chip, note in _chips_for(key, batch.label, len(rows), chips, skipped):
+                group = _group(batch, key, rows, (chip, note), skipped)
+                groups += [] if group is None else [group]
+            watch.advance(len(rows))
+    if not groups:
+        reasons = dict.fromkeys(f"{entry.device}: {entry.reason}" for entry in skipped)
+        raise SystolicError("no measured row can be compared", *reasons)
+    notes = [note for batch in batches for note in batch.notes]
+    return Comparison(groups=tuple(groups), skipped=tuple(_merged(skipped)), notes=tuple(notes))
+
+
+def _batches(measured: object, shipped: bool | Sequence[str]) -> list[Batch]:
+    """Everything that is to be compared."""
+    one = isinstance(measured, (str, os.PathLike))
+    paths = [] if measured is None else [measured] if one else list(measured)  # type: ignore[call-overload]
+    ids = list(shipped_sources()) if shipped is True else list(shipped or ())
+    if not paths and not ids:
+        raise SystolicError("compare needs a file of measurements, or shipped measurements, got neither")
+    found = [Batch(id_, shipped_sources().get(id_), shipped_rows(id_)) for id_ in ids]
+    for given in paths:
+        if not isinstance(given, (str, os.PathLike)):
+            raise SystolicError(f"measured must be the path of a file, got {shown(given)}")
+        path = Path(given)
+        rows, notes = read_measured(path)
+        found.append(Batch(path.name, shipped_sources().get(path.stem), rows, notes))
+    return found
+
+
+def _by_key(rows: Iterable[Row]) -> dict[_Key, list[Row]]:
+    found: dict[_Key, list[Row]] = {}
+    for row in rows:
+        found.setdefault(_Key(row.device, row.dtype, row.clock), []).append(row)
+    return found
+
+
+def _chips_for(
+    key: _Key, source: str, rows: int, chips: Sequence[Chip] | None, skipped: list[Skipped]
+) -> list[tuple[Chip, str]]:
+    """The chips that rows of a device are compared with, and how each differs from it.
+
+    Where there is none, `skipped` gets the reason.
+    """
+    device = device_of(key.device)
+    if chips is not None:
+        return [(chip, _other_device(chip, key.device)) for chip in chips]
+    try:
+        chip = device.load()
+        machine_of(chip)
+    except SystolicError as error:
+        skipped.append(Skipped(source=source, device=key.device, rows=rows, reason=str(error)))
+        return []
+    return [(chip, device.note)]
+
+
+def _other_device(chip: Chip, name: str) -> str:
+    device = device_of(name)
+    if device.chip == chip.name:
+        return device.note and f"the device is {device.note}"
+    return f"measured on {name}, simulated on {chip.name}: errors hold the difference of the two"
+
+
+def _group(
+    batch: Batch, key: _Key, rows: Sequence[Row], place: tuple[Chip, str], skipped: list[Skipped]
+) -> Group | None:
+    """The rows of one device, format and clock beside one chip; None where none can be compared."""
+    chip, note = place
+    simulator = Simulator(chip)
+    floor = 0.0 if batch.source is None else batch.source.floor_us
+    points: list[Point] = []
+    tiny: list[Point] = []
+    refused: dict[str, int] = {}
+    for row in rows:
+        try:
+            point = simulator.point(row)
+        except SystolicError as error:
+            refused[error.problems[0]] = refused.get(error.problems[0], 0) + 1
+            continue
+        (tiny if row.measured_us < TINY * floor else points).append(point)
+    for reason, count in refused.items():
+        skipped.append(Skipped(source=batch.label, device=key.device, rows=count, reason=reason))
+    if not points and not tiny:
+        return None
+    if not points:
+        points, tiny, floor = tiny, [], 0.0
+    return Group(
+        source=batch.label,
+        device=key.device,
+        dtype=key.dtype,
+        clock=key.clock,
+        chip=chip,
+        points=tuple(points),
+        tiny=tuple(tiny),
+        floor_us=floor,
+        noise=_noise(batch.source, key.device, rows),
+        labels=tuple(_labels(key, chip, note)),
+    )
+
+
+def _labels(key: _Key, chip: Chip, note: str) -> Iterable[str]:
+    """How the two sides of a comparison differ."""
+    if note:
+        yield note
+    if key.clock in LAUNCHING and not getattr(chip, "launch_ns", 0):
+        yield f"the clock holds the start of each op ({CLOCKS[key.clock]}), and {chip.name} has no launches"
+    if key.clock == "unstated":
+        yield f"the clock is not known: {CLOCKS[key.clock]}"
+    if key.dtype in DTYPES:
+        yield f"{key.dtype} is simulated as {DTYPES[key.dtype]}"
+    fitted = [path for path, source in chip.sources.items() if source.startswith("fitted")]
+    if fitted:
+        yield f"{chip.name} holds fitted constants: {', '.join(fitted)}"
+
+
+def _noise(source: Source | None, device: str, rows: Sequence[Row]) -> float | None:
+    """Distance between two measurements of one thing, %: as the source tells it, or the rows' spread."""
+    noise: Mapping[str, float] = {} if source is None else source.noise_pct
+    return noise.get(device, spread(rows))
+
+
+def _merged(skipped: Iterable[Skipped]) -> list[Skipped]:
+    """Equal reasons of one device added up."""
+    counts: dict[tuple[str, str, str], int] = {}
+    for entry in skipped:
+        key = (entry.source, entry.device, entry.reason)
+        counts[key] = counts.get(key, 0) + entry.rows
+    return [
+        Skipped(source=source, device=device, rows=rows, reason=reason)
+        for (source, device, reason), rows in counts.items()
+    ]
