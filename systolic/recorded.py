@@ -122,9 +122,10 @@ class ArrayRecord:
     entered
         Operand -> (cycles + 1,) bytes of it that have entered the array so far.
     lhs, rhs
-        The operands of this array's core as they were given: (batch, m, k) and (batch, k, n).
+        The operands of this array's core as they enter the multipliers: (batch, m, k) and (batch, k, n).
     roundings, unit_roundoff
-        n and u of the bound gamma_n of a sum (0 and 0 where sums are exact).
+        n and u of the bound gamma_n of a sum (0 and 0 where sums are exact); n is None where operands enter
+        in parts, as the sum of their products is no product of theirs.
     """
 
     rows: int
@@ -152,7 +153,7 @@ class ArrayRecord:
     entered: Mapping[str, np.ndarray]
     lhs: np.ndarray
     rhs: np.ndarray
-    roundings: int
+    roundings: int | None
     unit_roundoff: float
 
     @property

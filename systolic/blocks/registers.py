@@ -65,7 +65,7 @@ class Registers(ABC):
     def state(self) -> dict[str, np.ndarray]:
         """Copies of the registers; `valid` says whether the word in `act` is an operand."""
         state = self._state()
-        state["valid"] = (state.pop("flags") & REAL) != 0
+        state["valid"] = (state["flags"] & REAL) != 0
         return state
 
     @abstractmethod

@@ -25,8 +25,8 @@ def check_target(path: Path, option: str) -> None:
         raise SystolicError(f"{option}: no permission to write {str(path)!r}")
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write `text` to a temporary name beside `path` and rename it; links are followed.
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Write `content` (text in UTF-8) to a temporary name beside `path` and rename it; links are followed.
 
     A device or a pipe (``/dev/null``) is written to as it is, since renaming would replace it.
 
@@ -36,13 +36,14 @@ def write_whole(path: Path, text: str) -> None:
         If the system refuses; nothing is left behind then.
     """
     target = path.resolve()
+    data = content.encode() if isinstance(content, str) else content
     try:
         if _is_special(target):
-            target.write_text(text, encoding="utf-8")
+            target.write_bytes(data)
             return
         temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
         try:
-            temporary.write_text(text, encoding="utf-8")
+            temporary.write_bytes(data)
             temporary.replace(target)
         finally:
             temporary.unlink(missing_ok=True)

@@ -70,7 +70,7 @@ def record_array(
         named = [[_numbered(part[0])] * len(parts) for part, parts in ((a[0], a), (b[0], b))]
         twin = array_of(step, chip, core, 0, lambda _: (named[0], named[1]))
         recorder.named = list(twin.clocked(clocks))
-    return recorder.record(chip, lhs, rhs, total)
+    return recorder.record(chip, a[0], b[0], total)
 
 
 def _numbered(operand: np.ndarray) -> np.ndarray:
@@ -164,7 +164,7 @@ class _Recorder:
             entered=self._entered(),
             lhs=lhs,
             rhs=rhs,
-            roundings=0 if exact else found.roundings,
+            roundings=0 if exact else found.roundings if formats.passes == 1 else None,
             unit_roundoff=0.0 if exact else DTYPES[formats.acc].unit_roundoff,
         )
 

@@ -1,0 +1,157 @@
+"""``systolic animate``: watch a matmul move through a systolic array."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..errors import SystolicError, raise_if_any
+from .bar import Bar
+from .files import check_target, write_whole
+from .matrices import read_matrix
+from .options import Debug, Overrides, parse_set
+
+if TYPE_CHECKING:
+    from ..engine.recording import Recording
+
+SUFFIXES = (".html", ".gif", ".mp4", ".png", ".svg")
+STILLS = (".png", ".svg")
+MOST_FRAMES = 600
+"""Frames beyond which a film is refused: a page plays any number."""
+
+
+def animate(
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL", help="M,N,K such as 4,4,4; or a model as for systolic run, with --matmul."
+        ),
+    ],
+    output: Annotated[
+        str,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="A .html page, .gif, .mp4, or .png or .svg still."
+        ),
+    ],
+    on: Annotated[
+        str | None,
+        typer.Option(metavar="CHIP", help="Default: teaching-4x4 for M,N,K, tpu-v4 for a model."),
+    ] = None,
+    matmul: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Which matmul of the model, as attn.qk.")
+    ] = None,
+    layer: Annotated[int | None, typer.Option(help="Which of its layers, counted from 0.")] = None,
+    dataflow: Annotated[
+        str | None,
+        typer.Option(metavar="ws|os|is[,…]", help="One, or several side by side. Default: the chip's own."),
+    ] = None,
+    cycle: Annotated[
+        int | None, typer.Option(help="Cycle of a still; of a page, where it opens. Default: the middle; 0.")
+    ] = None,
+    fps: Annotated[float, typer.Option(help="Cycles per second of a film.")] = 2.0,
+    lhs: Annotated[
+        str | None, typer.Option(metavar="FILE", help="A, m rows of k numbers: .csv or .npy.")
+    ] = None,
+    rhs: Annotated[
+        str | None, typer.Option(metavar="FILE", help="B, k rows of n numbers: .csv or .npy.")
+    ] = None,
+    values: Annotated[
+        str, typer.Option(metavar="digits|normal", help="Drawn operands: digits 1 to 9, or N(0, 1).")
+    ] = "digits",
+    seed: Annotated[int, typer.Option(help="Of the drawn operands.")] = 0,
+    phase: Annotated[
+        str, typer.Option(metavar="prefill|decode|train", help="As for systolic run.")
+    ] = "prefill",
+    batch: Annotated[int, typer.Option(help="Sequences at once.")] = 1,
+    seq: Annotated[int | None, typer.Option(help="Tokens per sequence in prefill.")] = None,
+    kv_len: Annotated[int | None, typer.Option("--kv-len", help="Keys attended in decode.")] = None,
+    dtype: Annotated[str | None, typer.Option(metavar="FORMAT", help="Number format, as int8.")] = None,
+    overrides: Overrides = None,
+    debug: Debug = False,
+) -> None:
+    """Draw a matmul on a systolic array, clock by clock, from the registers of the stepped engine.
+
+    Examples: systolic animate 4,4,4 -o player.html; systolic animate 4,4,4 --dataflow ws,os,is -o three.html;
+    systolic animate gpt2 --layer 3 --matmul attn.qk -o layer.html
+    """
+    problems: list[str] = []
+    target, changed = Path(output), parse_set(overrides or [], problems)
+    suffix = target.suffix.lower()
+    if suffix not in SUFFIXES:
+        problems.append(f"--output must end in one of {', '.join(SUFFIXES)}, got {output!r}")
+    if cycle is not None and cycle < 0:
+        problems.append(f"--cycle must be >= 0, got {cycle}")
+    if seed < 0:
+        problems.append(f"--seed must be >= 0, got {seed}")
+    if not 0 < fps <= 50:
+        problems.append(f"--fps must be > 0 and <= 50, got {fps:g}")
+    if cycle is not None and suffix in (".gif", ".mp4"):
+        problems.append(f"--cycle applies to a page or a still, not to {suffix}; drop it, or write a .png")
+    raise_if_any(problems)
+    check_target(target, "--output")
+    if suffix == ".mp4":
+        from ..viz.film import refuse_without_ffmpeg
+
+        refuse_without_ffmpeg()
+    operands = {name: read_matrix(file, f"--{name}") for name, file in (("lhs", lhs), ("rhs", rhs)) if file}
+
+    from ..engine.recording import record
+    from ..models import load_model
+
+    with Bar() as bar:
+        work = load_model(model, phase=phase, batch=batch, seq=seq, kv_len=kv_len, dtype=dtype)
+        recording = record(
+            work,
+            on=on or ("teaching-4x4" if len(work.ops) == 1 else "tpu-v4"),
+            matmul=matmul,
+            layer=layer,
+            dataflows=() if dataflow is None else tuple(d.strip() for d in dataflow.split(",")),
+            values=values,
+            seed=seed,
+            overrides=changed,
+            progress=bar,
+            **operands,
+        )
+        write_whole(target, _drawn(recording, suffix, cycle, fps, bar))
+    print(f"systolic: wrote {output}", file=sys.stderr)
+
+
+def _drawn(recording: Recording, suffix: str, cycle: int | None, fps: float, bar: Bar) -> str | bytes:
+    """The file's content."""
+    cycles = max(run.array.cycles for run in recording.runs)
+    if cycle is not None and cycle > cycles:
+        raise SystolicError(f"--cycle must be 0 to {cycles:,}, the cycles recorded, got {cycle:,}")
+    if suffix == ".html":
+        from ..viz.player_page import player_page
+
+        return player_page(recording, cycle or 0)
+    from ..viz.scene import scene
+
+    if suffix in STILLS:
+        from ..viz import film, svg
+
+        still = scene(recording, cycles // 2 if cycle is None else cycle)
+        return svg.to_svg(still) if suffix == ".svg" else film.to_png(still)
+    if cycles + 1 > MOST_FRAMES:
+        raise SystolicError(
+            f"a {suffix} must have at most {MOST_FRAMES} frames, got {cycles + 1:,} cycles to show; write a "
+            ".html, which plays any number, or take a smaller M,N,K"
+        )
+    return _film(recording, suffix, cycles, fps, bar)
+
+
+def _film(recording: Recording, suffix: str, cycles: int, fps: float, bar: Bar) -> bytes:
+    from ..viz import film
+    from ..viz.scene import scene
+
+    bar.start("frames", cycles + 1)
+
+    def scenes() -> Any:
+        for at in range(cycles + 1):
+            yield scene(recording, at)
+            bar.advance(1)
+
+    return film.to_gif(scenes(), fps) if suffix == ".gif" else film.to_mp4(scenes(), fps)
