@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from ..errors import SystolicError
-from . import chips_command, explain_command, fusion_command, run_command
+from . import animate_command, chips_command, explain_command, fusion_command, run_command
 from .options import DEBUG
 
 app = typer.Typer(
@@ -23,6 +23,7 @@ app = typer.Typer(
     add_completion=False,
 )
 app.command("run")(run_command.run)
+app.command("animate")(animate_command.animate)
 app.command("chips")(chips_command.chips)
 app.command("explain")(explain_command.explain)
 app.command("fusion")(fusion_command.fusion)
