@@ -208,11 +208,11 @@ def _operands(
         if operand is None:
             out.append(own)
             continue
-        if gemm.batch == 1 and operand.ndim == 2:
-            operand = operand[None]
-        if operand.shape != shape:
-            wanted, got = (" x ".join(map(str, sides)) for sides in (shape[-2:], operand.shape))
-            raise SystolicError(f"{name} must be {wanted}, got {got}")
+        wanted = shape if gemm.batch > 1 else shape[1:]
+        if operand.shape != wanted and operand.shape != shape:
+            sides, got = (" x ".join(map(str, each)) for each in (wanted, operand.shape))
+            raise SystolicError(f"{name} must be {sides}, got {got}")
+        operand = operand.reshape(shape)
         out.append(operand.astype(own.dtype))
     return out[0], out[1]
 

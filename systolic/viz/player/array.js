@@ -64,12 +64,16 @@ class ArrayView {
       made.moving = this.pill("moving", run.topIs, x + 10, y - 26, 36);
       made.psum = this.pill("sums", "s", x, y + 24, 56);
     }
-    for (const name of ["act", "psum", "shadow", "moving", "weight"]) made[name]?.pill?.setAttribute("pointer-events", "none");
+    for (const name of ["act", "psum", "shadow", "moving", "weight"]) {
+      made[name]?.pill?.setAttribute("pointer-events", "none");
+      (made[name]?.text || made[name])?.setAttribute("data-word", `${name} ${r},${c}`);
+    }
     return made;
   }
   edge(places, length, layer, kind, where) {
     return Array.from({ length: places }, (_, place) => Array.from({ length }, (_, i) => {
       const [x, y] = where(place, i + 1), word = this.pill(layer, kind, x, y, kind === "s" ? 56 : 36);
+      word.text.setAttribute("data-word", `${layer} ${place},${i}`);
       word.pill.style.opacity = kind === "s" ? 1 - 0.28 * i : length > 6 && i > length - 4 ? 0.35 + 0.2 * (length - i) : "";
       return word;
     }));
