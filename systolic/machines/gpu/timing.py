@@ -1,0 +1,301 @@
+"""A kernel's time: waves of thread blocks, each at the pace that stepping one SM shows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil, isqrt
+from typing import Literal
+
+from ...chips.gpu import GpuChip
+from ...errors import SystolicError
+from ...kernels.simt import layout as L
+from ...metrics import STALLS
+from .catalogue import candidates, resident
+from .plan import Plan, Problem
+from .regime import SM_PORT_BYTES, Regime, mean_latency, pace
+
+Amounts = dict[str, dict[str, tuple[int, int]]]
+
+HIT_STEP = 50
+"""Thousandths to which shares of hits are rounded, so that like waves share their stepping."""
+
+SCREENED = 4
+"""Plans that are stepped, of those that the closed form likes best."""
+
+L2_SHARE = Fraction(3, 4)
+"""Part of L2 that operands may fill and still be there for the next wave: the rest goes to results and to lines
+that meet in a set."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelTiming:
+    """What a kernel costs, its launch left out.
+
+    Attributes
+    ----------
+    cycles, causes
+        Elapsed; by cause.
+    stalls, counters
+        As in :class:`~systolic.result.Result`.
+    bytes
+        Level -> operand -> (read, written).
+    ctas, resident, waves
+        Thread blocks; how many an SM holds; rounds of blocks on the busiest SM.
+    """
+
+    cycles: int
+    causes: dict[str, int]
+    stalls: dict[str, int]
+    counters: dict[str, int]
+    bytes: Amounts
+    ctas: int
+    resident: int
+    waves: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Grid:
+    """The blocks of a kernel and how they share operands through L2."""
+
+    blocks: int
+    rounds: int
+    rest: int
+    held: int
+    trips: int
+    hits: tuple[int, int]
+    misses: tuple[int, int]
+    writes: bool
+
+
+def choose(
+    problem: Problem, chip: GpuChip, *, kernel: str | None = None, tile: tuple[int, int, int] | None = None
+) -> Plan:
+    """The plan of the catalogue that takes the least time, as a library's heuristic would predict it.
+
+    A closed form ranks all plans; the best few are stepped.
+
+    Raises
+    ------
+    SystolicError
+        If no plan fits, or none has the tile.
+    """
+    plans = candidates(problem, chip, kernel)
+    if not plans:
+        asked = f"kernel {kernel!r}" if kernel else f"format {problem.multiplied}"
+        raise SystolicError(f"{chip.name} has no tile for {asked} that fits an SM; choose another kernel")
+    if tile is not None:
+        matching = tuple(plan for plan in plans if plan.tile == tuple(tile))
+        if not matching:
+            known = ", ".join(dict.fromkeys(",".join(map(str, plan.tile)) for plan in plans))
+            asked = ",".join(map(str, tile))
+            raise SystolicError(
+                f"tile must be one of {known} for {plans[0].kernel} on {chip.name}, got {asked}"
+            )
+        plans = matching
+    ranked = sorted(plans, key=lambda plan: (_bound(problem, plan, chip), plans.index(plan)))
+    return min(ranked[:SCREENED], key=lambda plan: (_cycles(problem, plan, chip), plans.index(plan)))
+
+
+def time_kernel(
+    problem: Problem, plan: Plan, chip: GpuChip, mode: Literal["tiled", "stepped", "bound"] = "tiled"
+) -> KernelTiming:
+    """Cycles, causes, stalls, counts and bytes of one kernel."""
+    grid = _grid(problem, plan, chip)
+    cycles = _bound(problem, plan, chip) if mode == "bound" else _cycles(problem, plan, chip)
+    return KernelTiming(
+        cycles=cycles,
+        causes=_causes(problem, plan, chip, grid, cycles, stepped=mode != "bound"),
+        **_profile(problem, plan, chip, grid, cycles),
+        bytes=_bytes(problem, plan, chip, grid),
+        ctas=grid.blocks,
+        resident=grid.held,
+        waves=grid.rounds + (grid.rest > 0),
+    )
+
+
+def _grid(problem: Problem, plan: Plan, chip: GpuChip) -> _Grid:
+    along_m, along_n, others = plan.blocks(problem)
+    held = resident(plan, problem, chip)
+    blocks = along_m * along_n * others
+    rounds, rest = divmod(blocks, chip.sms * held)
+    wave = min(along_m * along_n, chip.sms * held)
+    tall = max(1, min(along_m, isqrt(wave * plan.tile[1] // plan.tile[0]) or 1))
+    wide = max(1, min(along_n, -(-wave // tall)))
+    fits = sum(problem.compulsory_bytes[:2]) // problem.batch <= L2_SHARE * chip.memory["l2"].bytes
+    sides = (wide, tall) if not fits else (along_n, along_m)
+    lhs, rhs, _ = problem.compulsory_bytes
+    again = (-(-along_n // sides[0]), -(-along_m // sides[1]))
+    misses = (lhs * again[0], rhs * again[1])
+    loaded = tuple(
+        size * other // share
+        for size, other, share in zip((lhs, rhs), (along_n, along_m), plan.cluster[::-1], strict=True)
+    )
+    hits = tuple(
+        min(L.MILLI, max(0, round((1 - Fraction(miss, max(1, total))) * L.MILLI / HIT_STEP) * HIT_STEP))
+        for miss, total in zip(misses, loaded, strict=True)
+    )
+    return _Grid(
+        blocks=blocks,
+        rounds=rounds,
+        rest=rest,
+        held=held,
+        trips=plan.trips(problem),
+        hits=(hits[0], hits[1]),
+        misses=misses,
+        writes=problem.compulsory_bytes[2] > L2_SHARE * chip.memory["l2"].bytes,
+    )
+
+
+def _cycles(problem: Problem, plan: Plan, chip: GpuChip, **ideal: bool) -> int:
+    """Elapsed cycles: full waves, the last one, and the kernel that adds up the parts of k."""
+    grid = _grid(problem, plan, chip)
+    total, started = Fraction(0), False
+    for rounds, held, active in ((grid.rounds, grid.held, chip.sms), *_last(grid, chip)):
+        if not rounds:
+            continue
+        regime = Regime(resident=held, active=active, hits=grid.hits, writes=grid.writes, **ideal)
+        at = pace(problem, plan, chip, regime, grid.trips)
+        beside = rounds * at.again if started else at.once + (rounds - 1) * at.again
+        total += rounds * grid.trips * at.trip + beside
+        started = True
+    return ceil(total) + _reduction(problem, plan, chip, **ideal)
+
+
+def _last(grid: _Grid, chip: GpuChip) -> tuple[tuple[int, int, int], ...]:
+    """The wave that does not fill the chip: (1, blocks of an SM, SMs at work)."""
+    if not grid.rest:
+        return ()
+    return ((1, -(-grid.rest // chip.sms), min(grid.rest, chip.sms)),)
+
+
+def _reduction(
+    problem: Problem, plan: Plan, chip: GpuChip, dram: bool = True, onchip: bool = True, latency: bool = True
+) -> int:
+    """Cycles of the kernel that adds the parts of k, which lie in L2 in fp32: its launch and its bytes."""
+    if plan.split_k == 1:
+        return 0
+    moved = problem.batch * problem.m * problem.n * (4 * plan.split_k + problem.out_bits // 8)
+    rate = chip.memory["l2"].bytes_per_cycle
+    launch = chip.launch_ns * chip.clock_hz // 10**9
+    return launch + (-(-moved // rate) if rate and onchip else 0)
+
+
+def _bound(problem: Problem, plan: Plan, chip: GpuChip) -> int:
+    """A closed form that no kernel beats.
+
+    The largest of: its multiplications on the busiest SM; its bytes through DRAM and L2; what the busiest SM
+    loads, through its port and with no more on the way than its stages hold.
+    """
+    grid = _grid(problem, plan, chip)
+    busiest = -(-grid.blocks // chip.sms)
+    compute = busiest * grid.trips * _tile_cycles(problem, plan, chip)
+    l2, dram = chip.memory["l2"], chip.memory["dram"]
+    lhs, rhs, out = problem.compulsory_bytes
+    along_m, along_n, _ = plan.blocks(problem)
+    through = lhs * along_n // plan.cluster[1] + rhs * along_m // plan.cluster[0] + out
+    times = [Fraction(compute), Fraction(through, l2.bytes_per_cycle or through)]
+    if dram.bytes_per_s is not None:
+        moved = sum(grid.misses) + (out if grid.writes else 0)
+        times.append(Fraction(moved * 100 * chip.clock_hz, dram.bytes_per_s * dram.sustained_percent))
+    loaded = Fraction(through - out, grid.blocks)
+    ahead = loaded / grid.trips * max(1, plan.stages - 1) * min(grid.held, busiest)
+    latency = mean_latency(chip) + dram.latency_ns * chip.clock_hz // 10**9
+    times.append(busiest * loaded / min(Fraction(SM_PORT_BYTES), max(Fraction(1), ahead / latency)))
+    return ceil(max(times)) + _reduction(problem, plan, chip)
+
+
+def _tile_cycles(problem: Problem, plan: Plan, chip: GpuChip) -> int:
+    """Cycles of one trip at the full rate of the multipliers of an SM."""
+    m, n, k = plan.tile
+    rate = chip.sm.macs[problem.multiplied] if plan.tensor else chip.sm.fp32_lanes
+    return -(-m * n * k // rate)
+
+
+def _causes(
+    problem: Problem, plan: Plan, chip: GpuChip, grid: _Grid, cycles: int, stepped: bool
+) -> dict[str, int]:
+    """Cycles by cause, by asking what would vanish: DRAM's bandwidth, that of L2 and port, latencies."""
+    compute = min(cycles, -(-grid.blocks * grid.trips * _tile_cycles(problem, plan, chip) // chip.sms))
+    if not stepped:
+        return _named(compute=compute, stall_dram=cycles - compute)
+    no_dram = min(cycles, _cycles(problem, plan, chip, dram=False))
+    no_onchip = min(no_dram, _cycles(problem, plan, chip, dram=False, onchip=False))
+    prompt = min(no_onchip, _cycles(problem, plan, chip, dram=False, onchip=False, latency=False))
+    compute = min(prompt, compute)
+    busiest = min(prompt, -(-grid.blocks // chip.sms) * grid.trips * _tile_cycles(problem, plan, chip))
+    return _named(
+        compute=compute,
+        tail=max(0, busiest - compute),
+        stall_dependency=prompt - max(busiest, compute),
+        stall_latency=no_onchip - prompt,
+        stall_onchip=no_dram - no_onchip,
+        stall_dram=cycles - no_dram,
+    )
+
+
+def _named(**causes: int) -> dict[str, int]:
+    return {cause: amount for cause, amount in causes.items() if amount}
+
+
+def _profile(
+    problem: Problem, plan: Plan, chip: GpuChip, grid: _Grid, cycles: int
+) -> dict[str, dict[str, int]]:
+    """Stalls and counters of all blocks, from those of the blocks that were stepped."""
+    full = grid.rounds > 0
+    held = grid.held if full else -(-grid.rest // chip.sms)
+    active = chip.sms if full else min(grid.rest, chip.sms)
+    at = pace(
+        problem,
+        plan,
+        chip,
+        Regime(resident=held, active=active, hits=grid.hits, writes=grid.writes),
+        grid.trips,
+    )
+
+    def scaled(index: int) -> int:
+        short, long = int(at.short.tally[index]), int(at.long.tally[index])
+        per_trip = Fraction(long - short, at.trips)
+        return round((short + (grid.trips - at.trips) * per_trip) * grid.blocks / at.short.blocks)
+
+    stalls = {name: max(0, scaled(L.STALL + i)) for i, name in enumerate(STALLS)}
+    names = {
+        "instructions": L.ISSUED,
+        "requests": L.REQUESTS,
+        "sectors": L.SECTORS,
+        "shared_requests": L.SHARED_REQUESTS,
+        "bank_conflict_cycles": L.CONFLICTS,
+        "l1_accesses": L.L1_LOOKUPS,
+        "l1_hits": L.L1_HITS,
+        "l2_accesses": L.L2_LOOKUPS,
+        "l2_hits": L.L2_HITS,
+        "eligible_warp_cycles": L.ELIGIBLE,
+    }
+    counters = {name: max(0, scaled(L.COUNT + index)) for name, index in names.items()}
+    counters |= {
+        "warp_cycles": sum(stalls.values()),
+        "unit_cycles": cycles * chip.sms,
+        "issue_slots": cycles * chip.sms * chip.sm.sub_cores,
+        "warp_slots": cycles * chip.sms * chip.sm.max_warps,
+    }
+    return {"stalls": {name: amount for name, amount in stalls.items() if amount}, "counters": counters}
+
+
+def _bytes(problem: Problem, plan: Plan, chip: GpuChip, grid: _Grid) -> Amounts:
+    """Bytes through DRAM, L2 and shared memory, by operand."""
+    along_m, along_n, _ = plan.blocks(problem)
+    lhs, rhs, out = problem.compulsory_bytes
+    partial = problem.batch * problem.m * problem.n * 4 * plan.split_k if plan.split_k > 1 else 0
+    amounts: Amounts = {
+        "dram": {"lhs": (grid.misses[0], 0), "rhs": (grid.misses[1], 0), "out": (0, out)},
+        "l2": {
+            "lhs": (lhs * along_n // plan.cluster[1], 0),
+            "rhs": (rhs * along_m // plan.cluster[0], 0),
+            "out": (0, out),
+        },
+    }
+    if partial:
+        amounts["l2"]["psum"] = (partial, partial)
+    if plan.kernel != "naive":
+        amounts["shared"] = {"lhs": (0, lhs * along_n), "rhs": (0, rhs * along_m)}
+    return amounts
