@@ -74,7 +74,7 @@ def test_a_layer_of_a_model(tmp_path: Path) -> None:
         ("4,4,4 -o x.gif --cycle 3", "--cycle applies to a page or a still, not to .gif"),
         ("4,4,4 -o x.gif --fps 0", "--fps must be > 0 and <= 50, got 0"),
         ("4,4,4 -o x.gif --seed -1", "--seed must be >= 0, got -1"),
-        ("20,20,20 -o x.gif", "a .gif must have at most 600 frames, got 851 cycles to show; write a .html"),
+        ("20,20,20 -o x.gif", "a .gif must have at most 600 frames, got 751 cycles to show; write a .html"),
         ("4,4,4 -o x.html --dataflow ws,xs", "dataflow must be one of ws, os, is, got 'xs'"),
         ("4,4,4 -o x.html --lhs none.csv", "--lhs: none.csv: cannot be read: No such file or directory"),
         ("4,4,4 -o x.html --lhs a.txt", "--lhs must be a .csv or .npy file, got 'a.txt'"),

@@ -122,3 +122,18 @@ def test_an_array_by_cells_is_drawn_by_cells() -> None:
     wide = {"array.rows": 64, "array.cols": 64}
     recording = record(Gemm(m=64, n=64, k=64, dtype="fp32"), overrides=wide)
     assert "64×64 PEs, 4×4 in a cell: green multiply, orange wait" in texts_of(recording, 100)
+
+
+def test_the_picture_of_the_readme_is_what_the_command_draws() -> None:
+    """`systolic animate 4,4,4 --fps 2`: the same size, frames and pace, and the same picture."""
+    file = Path(__file__).parents[2] / "docs" / "pictures" / "matmul-4x4.gif"
+    assert file.stat().st_size < 500_000
+    recording = record(Gemm(m=4, n=4, k=4, dtype="fp32"))
+    with Image.open(file) as kept:
+        assert (kept.n_frames, kept.info["duration"]) == (15, 500)
+        for cycle in (0, 9, 14):
+            kept.seek(cycle)
+            shown = np.asarray(kept.convert("RGB"), np.int16)
+            drawn = np.asarray(film.to_image(scene(recording, cycle)), np.int16)
+            assert shown.shape == drawn.shape
+            assert np.abs(shown - drawn).mean() < 2
