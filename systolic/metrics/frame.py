@@ -22,7 +22,7 @@ _MATMUL = group(
         (
             "mapping",
             "",
-            "What the mapper picked; it minimises (cycles, DRAM bytes, on-chip bytes, plan index).",
+            "What was picked; a TPU's mapper minimises (cycles, DRAM bytes, on-chip bytes, plan index).",
         ),
         (
             "precision",
@@ -52,6 +52,12 @@ _MAPPING = group(
         ("arrays_along_rows", "count", "The same along its rows (output stationary)."),
         ("arrays_along_stream", "count", "The same along the streamed dimension (weight, input stationary)."),
         ("plans_that_fit", "count", "Plans that the mapper chose from."),
+        ("kernel", "", "On a GPU: the kernel, by how it brings operands to its multipliers."),
+        ("stages", "count", "Tiles of operands that a thread block has on their way at once."),
+        ("split_k", "count", "Thread blocks that share the sums of a tile; a second kernel adds them."),
+        ("ctas", "count", "Thread blocks."),
+        ("resident", "count", "Thread blocks that an SM holds at once."),
+        ("waves", "count", "Rounds of thread blocks on the busiest SM.", "ceil(ctas / (SMs * resident))."),
     ),
 ) + [
     Metric(

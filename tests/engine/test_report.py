@@ -45,6 +45,7 @@ def corners() -> list[Report]:
         simulate(lacking, dataflow="os"),
         simulate(lacking, on=load_chip("tpu-v5p", cmem)),
         simulate(load_model("gpt2", seq=16)),
+        simulate(gemm, on="teaching-gpu"),
         by_hand(
             bytes={level: {"lhs": Traffic(read=1)} for level in ("dram", "l2", "l1", "shared")},
             stalls=dict.fromkeys(STALLS, 1),

@@ -11,14 +11,23 @@ from ...blocks.products import in_threads, integer_products
 from ...chips.gpu import GpuChip
 from ...dtypes import DTYPES
 from ...numerics.rounding import integer_range, round_to
+from ...workload import Gemm
 from ..base import Values
 from .formats import Formats, promoted
+from .steps import AttentionStep, GemmStep
 
 SECONDS_PER_MAC = 7e-10
 """Host seconds that a check of these values takes for each MAC, on two cores, on tensor cores."""
 
 NEVER = 1 << 40
 """More products than any sum has."""
+
+
+def values(step: GemmStep | AttentionStep, chip: GpuChip, lhs: np.ndarray, rhs: np.ndarray) -> Values:
+    """Values of a matmul step for operands lhs (batch, m, k) and rhs (batch, k, n)."""
+    slices = step.plan.split_k if isinstance(step, GemmStep) else 1
+    assert isinstance(step.op, Gemm)
+    return products(step.formats, chip, slices, (step.op.dtype, str(step.op.rhs_dtype)), lhs, rhs)
 
 
 def products(

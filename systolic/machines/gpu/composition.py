@@ -35,10 +35,8 @@ def compose(steps: Sequence[Step], results: Sequence[Result], chip: GpuChip) -> 
 
 
 def _kernels(step: Step) -> int:
-    """Kernels that one occurrence of a step launches: split sums need a second one."""
-    if isinstance(step, AttentionStep):
-        return int(step.op is step.attention.scores)
-    return 2 if isinstance(step, GemmStep) and step.plan.split_k > 1 else 1
+    """Kernels that one occurrence of a step launches; the one that adds split sums is in its matmul."""
+    return int(step.op is step.attention.scores) if isinstance(step, AttentionStep) else 1
 
 
 def _launched(result: Result, each: int, chip: GpuChip) -> Result:

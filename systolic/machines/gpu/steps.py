@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from ...workload import Gemm, VectorOp
 from ..base import Mode
 from .formats import Formats
+from .plan import Plan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +29,7 @@ class GemmStep:
     op: Gemm
     formats: Formats
     mode: Mode
-    plan: Any
+    plan: Plan
 
 
 @dataclass(frozen=True, kw_only=True)
