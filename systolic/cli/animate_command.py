@@ -128,12 +128,12 @@ def _drawn(recording: Recording, suffix: str, cycle: int | None, fps: float, bar
         from ..viz.player_page import player_page
 
         return player_page(recording, cycle or 0)
-    from ..viz.scene import scene
+    from ..viz.scene import scene_of
 
     if suffix in STILLS:
         from ..viz import film, svg
 
-        still = scene(recording, cycles // 2 if cycle is None else cycle)
+        still = scene_of(recording, cycles // 2 if cycle is None else cycle)
         return svg.to_svg(still) if suffix == ".svg" else film.to_png(still)
     if cycles + 1 > MOST_FRAMES:
         raise SystolicError(
@@ -145,13 +145,13 @@ def _drawn(recording: Recording, suffix: str, cycle: int | None, fps: float, bar
 
 def _film(recording: Recording, suffix: str, cycles: int, fps: float, bar: Bar) -> bytes:
     from ..viz import film
-    from ..viz.scene import scene
+    from ..viz.scene import scene_of
 
     bar.start("frames", cycles + 1)
 
     def scenes() -> Any:
         for at in range(cycles + 1):
-            yield scene(recording, at)
+            yield scene_of(recording, at)
             bar.advance(1)
 
     return film.to_gif(scenes(), fps) if suffix == ".gif" else film.to_mp4(scenes(), fps)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 import numpy as np
 
 from ..errors import raise_if_any, shown
+from ..recorded import Slice
 from ..result import Result
 from ..workload import Op, Workload
 
@@ -131,6 +132,21 @@ class Stepping:
     work: str
     seconds: float
     cheaper: str
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """One occurrence of an op in a composed run.
+
+    `row` is its row of the report, `number` which of its occurrences, counted from 0; it takes `cycles`
+    cycles from `start` on. The times of `slices`, which can be read once, count from there.
+    """
+
+    row: Result
+    number: int
+    start: int
+    cycles: int
+    slices: Iterator[Slice]
 
 
 class Step(Protocol):

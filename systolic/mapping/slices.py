@@ -11,18 +11,21 @@ from .schedule import loop_counts, stages
 from .transfers import transfers_of
 
 
-def array_slices(problem: Problem, plan: Plan) -> Iterator[Slice]:
-    """What each cycle of the busiest array went to: without a gap, and adding up to the plan's cycles."""
+def array_slices(problem: Problem, plan: Plan, ahead: int = 0) -> Iterator[Slice]:
+    """What each cycle of the busiest array went to: without a gap, and adding up to the plan's cycles.
+
+    `ahead` as for :func:`systolic.mapping.schedule.stages`.
+    """
     counts = loop_counts(problem, plan)
-    walk = spans(counts, stages(problem, plan), problem.timing, buffers=problem.buffers)
+    walk = spans(counts, stages(problem, plan, ahead), problem.timing, buffers=problem.buffers)
     for start, stop, cause, block, tile in walk:
         name = f"block {block + 1} tile {tile + 1}" if tile >= 0 else "end of the run"
         yield Slice(unit="array", name=name, start=start, stop=stop, cause=cause)
 
 
-def port_slices(problem: Problem, plan: Plan) -> Iterator[Slice]:
+def port_slices(problem: Problem, plan: Plan, ahead: int = 0) -> Iterator[Slice]:
     """What crosses the ports of one core's memories, in the order in which it does."""
-    for move in transfers_of(problem, plan):
+    for move in transfers_of(problem, plan, ahead):
         place = problem.operands[move.operand].place
         assert place is not None
         where = f"[{move.row}:{move.row + move.rows}, {move.col}:{move.col + move.cols}]"

@@ -31,10 +31,13 @@ class Transfer(NamedTuple):
     cols: int
 
 
-def transfers_of(problem: Problem, plan: Plan) -> Iterator[Transfer]:
-    """Transfers of one core in the order in which its port serves them, of a run by itself."""
+def transfers_of(problem: Problem, plan: Plan, ahead: int = 0) -> Iterator[Transfer]:
+    """Transfers of one core in the order in which its port serves them.
+
+    `ahead` port cycles of the very first weights were spent before the run; what is left of them is here.
+    """
     counts = loop_counts(problem, plan)
-    before = states(counts, stages(problem, plan), problem.timing, buffers=problem.buffers)
+    before = states(counts, stages(problem, plan, ahead), problem.timing, buffers=problem.buffers)
     known: dict[tuple[int, ...], Block] = {}
     stored: tuple[Index, Block] | None = None
     for state, index in zip_longest(before, indices(problem, plan)):
@@ -42,6 +45,8 @@ def transfers_of(problem: Problem, plan: Plan) -> Iterator[Transfer]:
         if index is not None:
             kind = kind_of(index, counts)
             block = known.get(kind) or known.setdefault(kind, block_at(problem, plan, index))
+            if ahead and not any(index):
+                block = _begun(block, ahead)
         if problem.buffers == 1:
             port, store = _store(plan, state, stored, state.port)
             yield from store
@@ -54,6 +59,15 @@ def transfers_of(problem: Problem, plan: Plan) -> Iterator[Transfer]:
                 yield load
             yield from _store(plan, state, stored, port)[1]
         stored = None if block is None else (index, block)
+
+
+def _begun(block: Block, ahead: int) -> Block:
+    """The first block, of whose weights `ahead` port cycles are behind it."""
+    loads = (
+        move._replace(cycles=max(0, move.cycles - ahead)) if move.operand == "rhs" else move
+        for move in block.loads
+    )
+    return block._replace(loads=tuple(loads))
 
 
 def _loads(plan: Plan, index: Index, block: Block, port: int) -> Iterator[Transfer]:

@@ -98,7 +98,7 @@ class _Plan:
         return self.y - self.top + self.run.array.rows * self.pitch + 2 * self.gap + 26
 
 
-def scene(recording: Recording, cycle: int) -> Scene:
+def scene_of(recording: Recording, cycle: int) -> Scene:
     """All runs of a recording after clock `cycle`, each at its last cycle once it is over."""
     shapes: list[Box | Label] = []
     left, bottom = 16.0, 0.0

@@ -18,7 +18,7 @@ from systolic.engine.recording import Recording, record
 from systolic.errors import SystolicError
 from systolic.kernels.stationary import TOKEN
 from systolic.viz import film
-from systolic.viz.scene import Label, scene
+from systolic.viz.scene import Label, scene_of
 from systolic.viz.svg import to_svg
 from systolic.workload import Gemm
 
@@ -29,7 +29,7 @@ def digits() -> Recording:
 
 
 def texts_of(recording: Recording, cycle: int) -> Counter[str]:
-    return Counter(shape.text for shape in scene(recording, cycle).shapes if isinstance(shape, Label))
+    return Counter(shape.text for shape in scene_of(recording, cycle).shapes if isinstance(shape, Label))
 
 
 @pytest.mark.parametrize("cycle", [0, 3, 7, 10, 14])
@@ -71,16 +71,16 @@ def test_every_parameter_is_printed(digits: Recording) -> None:
 def test_svg_is_well_formed_whatever_the_names() -> None:
     evil = '</title><script>alert("x")</script>&'
     pair = [Gemm(m=4, n=4, k=4, dtype="fp32", name=evil), Gemm(m=1, n=1, k=1, dtype="fp32")]
-    root = ElementTree.fromstring(to_svg(scene(record(pair, matmul=evil), 6)))
+    root = ElementTree.fromstring(to_svg(scene_of(record(pair, matmul=evil), 6)))
     assert {element.tag.rpartition("}")[2] for element in root.iter()} == {"svg", "title", "rect", "text"}
     assert any(evil in (element.text or "") for element in root.iter())
 
 
 def test_gif_has_a_frame_for_each_cycle(digits: Recording) -> None:
-    content = film.to_gif((scene(digits, cycle) for cycle in range(15)), fps=4)
+    content = film.to_gif((scene_of(digits, cycle) for cycle in range(15)), fps=4)
     picture = Image.open(io.BytesIO(content))
     assert (picture.n_frames, picture.info["duration"], picture.info["loop"]) == (15, 250, 0)
-    size = scene(digits, 0)
+    size = scene_of(digits, 0)
     assert picture.size == (size.width, size.height)
     frames = []
     for cycle in range(15):
@@ -88,12 +88,12 @@ def test_gif_has_a_frame_for_each_cycle(digits: Recording) -> None:
         frames.append(np.asarray(picture.convert("RGB"), np.int16))
     assert all((a != b).any() for a, b in pairwise(frames))
     # The shared palette holds the colours of the picture, up to the blending of the edges of letters.
-    whole = np.asarray(film.to_image(scene(digits, 14)), np.int16)
+    whole = np.asarray(film.to_image(scene_of(digits, 14)), np.int16)
     assert np.abs(frames[14] - whole).mean() < 2
 
 
 def test_png_shows_one_cycle_at_twice_the_size(digits: Recording) -> None:
-    still = scene(digits, 9)
+    still = scene_of(digits, 9)
     picture = Image.open(io.BytesIO(film.to_png(still)))
     assert picture.size == (2 * still.width, 2 * still.height)
 
@@ -101,7 +101,7 @@ def test_png_shows_one_cycle_at_twice_the_size(digits: Recording) -> None:
 @pytest.mark.tool("ffmpeg")
 def test_mp4_plays(digits: Recording, tmp_path: Path) -> None:
     file = tmp_path / "film.mp4"
-    file.write_bytes(film.to_mp4((scene(digits, cycle) for cycle in range(15)), fps=5))
+    file.write_bytes(film.to_mp4((scene_of(digits, cycle) for cycle in range(15)), fps=5))
     probe = ["ffprobe", "-v", "error", "-count_frames", "-show_entries", "stream=codec_name,nb_read_frames"]
     found = subprocess.run([*probe, "-of", "csv=p=0", str(file)], capture_output=True, text=True, check=True)
     codec, frames = found.stdout.strip().split(",")
@@ -115,7 +115,7 @@ def test_without_ffmpeg_the_remedy_is_named(digits: Recording, monkeypatch: pyte
     with pytest.raises(
         SystolicError, match=r"needs ffmpeg, which is not installed; install it .* or write a"
     ):
-        film.to_mp4((scene(digits, cycle) for cycle in range(2)), fps=5)
+        film.to_mp4((scene_of(digits, cycle) for cycle in range(2)), fps=5)
 
 
 def test_an_array_by_cells_is_drawn_by_cells() -> None:
@@ -134,6 +134,6 @@ def test_the_picture_of_the_readme_is_what_the_command_draws() -> None:
         for cycle in (0, 9, 14):
             kept.seek(cycle)
             shown = np.asarray(kept.convert("RGB"), np.int16)
-            drawn = np.asarray(film.to_image(scene(recording, cycle)), np.int16)
+            drawn = np.asarray(film.to_image(scene_of(recording, cycle)), np.int16)
             assert shown.shape == drawn.shape
             assert np.abs(shown - drawn).mean() < 2

@@ -10,6 +10,7 @@ from .composition import compose
 from .costing import cost
 from .effort import stepping
 from .lowering import GemmStep, VectorStep, lower, precision, tile_edges
+from .occurrences import timeline
 
 __all__ = [
     "SECONDS_PER_MAC",
@@ -21,5 +22,6 @@ __all__ = [
     "precision",
     "stepping",
     "tile_edges",
+    "timeline",
     "values",
 ]

@@ -45,26 +45,40 @@ def compose(steps: Sequence[Step], results: Sequence[Result], chip: TpuChip) -> 
 
 
 def _with_weights_ahead(steps: Sequence[Step], results: Sequence[Result], chip: TpuChip) -> list[Result]:
-    """The results when each matmul finds as much of its first weights loaded as the port had time for.
-
-    The occurrences of a run of ops with the same count (the layers of a model) follow one another: the first
-    op of the run follows the last one, but for its first occurrence.
-    """
-    idle = [_idle_after(steps, results, i, chip) for i in range(len(steps))]
+    """The results when each matmul finds as much of its first weights loaded as the port had time for."""
     improved = list(results)
-    for i, step in enumerate(steps):
-        if not isinstance(step, GemmStep) or step.op.rhs_kind != "weight" or step.mode == "bound":
+    for i, (step, ahead) in enumerate(zip(steps, weights_ahead(steps, results, chip), strict=True)):
+        if ahead is None or not isinstance(step, GemmStep):
             continue
-        count, end = step.op.count, i
-        before = i - 1
-        opens = before < 0 or steps[before].op.count != count
-        if opens:
-            while end + 1 < len(steps) and steps[end + 1].op.count == count:
-                end += 1
-        first = gemm_cost(step, chip, _ahead(steps, idle, step, before))
-        again = gemm_cost(step, chip, _ahead(steps, idle, step, end)) if opens else first
+        first, count = gemm_cost(step, chip, ahead[0]), step.op.count
+        again = first if ahead[1] == ahead[0] else gemm_cost(step, chip, ahead[1])
         improved[i] = first if count == 1 else first.plus(again.times(count - 1))
     return improved
+
+
+def weights_ahead(
+    steps: Sequence[Step], results: Sequence[Result], chip: TpuChip
+) -> list[tuple[int, int] | None]:
+    """Port cycles of its first weights that each matmul finds loaded: its first occurrence, and the others.
+
+    None for what loads no weights. The occurrences of a run of ops with the same count (the layers of a
+    model) follow one another: the first op of the run follows the last one, but for its first occurrence.
+    """
+    if chip.policy.prefetch != "weights":
+        return [None] * len(steps)
+    idle = [_idle_after(steps, results, i, chip) for i in range(len(steps))]
+    ahead: list[tuple[int, int] | None] = []
+    for i, step in enumerate(steps):
+        if not isinstance(step, GemmStep) or step.op.rhs_kind != "weight" or step.mode == "bound":
+            ahead.append(None)
+            continue
+        end, before = i, i - 1
+        opens = before < 0 or steps[before].op.count != step.op.count
+        while opens and end + 1 < len(steps) and steps[end + 1].op.count == step.op.count:
+            end += 1
+        first = _ahead(steps, idle, step, before)
+        ahead.append((first, _ahead(steps, idle, step, end) if opens else first))
+    return ahead
 
 
 def _idle_after(steps: Sequence[Step], results: Sequence[Result], i: int, chip: TpuChip) -> int:

@@ -269,8 +269,23 @@ def onchip_cycles(read_bytes: int, chip: TpuChip) -> int:
     return -(-read_bytes * each.numerator // (each.denominator * chip.cores))
 
 
+VECTOR_UNIT = Timing(load=0, skew=0, shift_out=0, serial=False, rows=1, cols=1)
+"""The vector unit as the block pipeline sees it: it takes its words at once and gives them back at once."""
+
+
 def _vector_schedule(step: VectorStep, chip: TpuChip, vector_cycles: int) -> Outcome:
     """Equal blocks, double-buffered: load, compute, store. One occurrence."""
+    blocks, stage = vector_blocks(step, chip, vector_cycles)
+    outcome = run_nest((blocks,), lambda _: stage, VECTOR_UNIT)
+    causes = {("vector" if cause == "compute" else cause): v for cause, v in outcome.causes.items()}
+    return outcome._replace(causes=causes)
+
+
+def vector_blocks(step: VectorStep, chip: TpuChip, vector_cycles: int) -> tuple[int, Stage]:
+    """How many blocks an occurrence of a vector op has, and what each of them takes.
+
+    `vector_cycles` are those of the vector unit for all of them.
+    """
     op, clock = step.op, chip.clock_hz
     room = chip.memory["vmem"].bytes
     amount = op.read_bytes + op.write_bytes
@@ -295,7 +310,4 @@ def _vector_schedule(step: VectorStep, chip: TpuChip, vector_cycles: int) -> Out
         1,
         share(vector_cycles),
     )
-    unit = Timing(load=0, skew=0, shift_out=0, serial=False, rows=1, cols=1)
-    outcome = run_nest((blocks,), lambda _: stage, unit)
-    causes = {("vector" if cause == "compute" else cause): v for cause, v in outcome.causes.items()}
-    return outcome._replace(causes=causes)
+    return blocks, stage

@@ -12,6 +12,7 @@ class ArrayView {
     const width = this.x0 + cols * PITCH + 10, height = this.y0 + rows * PITCH + this.below * BELOW + 44;
     this.svg = make("svg", { viewBox: `0 0 ${width} ${height}`, role: "group", class: run.dataflow,
       "aria-label": `Array of ${rows} by ${cols} PEs, ${run.flowName}` });
+    this.svg.style.minWidth = `${Math.round(width * 0.38)}px`; // a large array scrolls on a phone
     this.layers = {};
     const order = ["boxes", "still", "leftEdge", "topEdge", "fallen", "moving", "sums", "acts"];
     for (const name of order) this.svg.append(this.layers[name] = make("g"));
