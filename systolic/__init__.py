@@ -20,41 +20,50 @@ if TYPE_CHECKING:
     from .engine.report import Report
     from .engine.simulation import simulate
     from .errors import SystolicError
+    from .measured.compare_rows import compare
+    from .measured.comparison import Comparison
     from .models import load_model
     from .models.programs import load_program
+    from .viz.figures import plot
     from .workload import Gemm, VectorOp, Workload
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Chip",
+    "Comparison",
     "Gemm",
     "Report",
     "SystolicError",
     "VectorOp",
     "Workload",
     "__version__",
+    "compare",
     "fusion_report",
     "load_chip",
     "load_model",
     "load_program",
     "matmul_hook",
+    "plot",
     "run",
     "simulate",
 ]
 
 _HOMES = {
     "Chip": "chips",
+    "Comparison": "measured.comparison",
     "Gemm": "workload",
     "Report": "engine.report",
     "SystolicError": "errors",
     "VectorOp": "workload",
     "Workload": "workload",
+    "compare": "measured.compare_rows",
     "fusion_report": "engine.fusion",
     "load_chip": "chips",
     "load_model": "models",
     "load_program": "models.programs",
     "matmul_hook": "engine.hook",
+    "plot": "viz.figures",
     "run": "engine.execute",
     "simulate": "engine.simulation",
 }

@@ -14,8 +14,10 @@ from typing import Literal
 
 from ..metrics import METRICS
 from .markup import Markup, joined, tag
-from .palette import css_variables
+from .palette import LIGHT, css_variables
 
+_ROLES = {LIGHT[role]: role for role in ("card", "ink", "soft", "line")}
+_ROLE_COLOURS = re.compile("|".join(_ROLES), re.IGNORECASE)
 Tone = Literal["", "good", "bad", "soft"]
 
 
@@ -144,7 +146,7 @@ class Picture:
 Part = Heading | Paragraph | Notes | Facts | DataTable | Picture
 
 
-def page(title: str, subtitle: str, parts: Iterable[Part]) -> str:
+def page_html(title: str, subtitle: str, parts: Iterable[Part]) -> str:
     """The parts as one HTML document.
 
     Parameters
@@ -275,6 +277,8 @@ def _picture(picture: Picture, name: str) -> Markup:
     drawing = picture.svg[picture.svg.index("<svg") :]
     # Two pictures of one page may use the same names inside.
     drawing = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", drawing)
+    # What is drawn in a role's colour follows the theme.
+    drawing = _ROLE_COLOURS.sub(lambda match: f"var(--{_ROLES[match[0].lower()]})", drawing)
     drawing = drawing.replace("<svg", f'<svg role="img" aria-labelledby="{name}-alt"', 1)
     alt = tag("p", picture.alt, id=f"{name}-alt", class_="unseen")
     box = tag("div", Markup(drawing), class_="box art", tabindex=0, role="group", aria_label=picture.caption)
