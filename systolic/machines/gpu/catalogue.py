@@ -8,7 +8,7 @@ from functools import lru_cache
 from ...chips.gpu import GpuChip
 from .plan import Plan, Problem
 from .program import Program
-from .scalar_programs import naive_program, register_program, shared_program
+from .scalar_programs import THREAD_SIDE, naive_program, register_program, shared_program
 from .tensor_programs import tcgen05_program, tensor_program, warpgroup_program
 
 _PROGRAMS = {
@@ -24,6 +24,7 @@ _MMA = (
     ((256, 128), (4, 2)),
     ((128, 256), (2, 4)),
     ((128, 128), (2, 2)),
+    ((128, 128), (2, 4)),
     ((256, 64), (4, 1)),
     ((64, 256), (1, 4)),
     ((128, 64), (2, 2)),
@@ -37,33 +38,23 @@ _MMA = (
 """(m, n) and warps of the mma tiles: those of CUTLASS's generator for SM80, and the narrow ones that libraries add
 for few rows."""
 
-_WGMMA = (
-    ((128, 256), 2),
-    ((256, 128), 2),
-    ((128, 192), 2),
-    ((128, 128), 2),
-    ((64, 256), 1),
-    ((64, 192), 1),
-    ((64, 128), 1),
-    ((64, 64), 1),
-    ((64, 32), 1),
-    ((64, 16), 1),
+_WGMMA = tuple(
+    ((64 * groups * tall, n), groups)
+    for groups, tall in ((1, 1), (2, 1), (3, 1), (2, 2))
+    for n in (16, 32, 64, 96, 128, 160, 192, 224, 256)
+    if groups * tall * n <= 768
 )
-"""(m, n) and warp groups of the wgmma tiles: CUTLASS's generator for SM90."""
+"""(m, n) and warp groups of the wgmma tiles: rows in steps of 64, columns of 32, as in the names of cuBLAS's kernels
+for SM90; no more sums than the registers of three groups hold."""
 
-_TCGEN05 = ((128, 256), (128, 192), (128, 128), (128, 64), (128, 32))
-"""(m, n) of the tiles in tensor memory of one SM: CUTLASS's generator for SM100; pairs of SMs are clusters."""
+_TCGEN05 = tuple((128, n) for n in (32, 64, 96, 128, 160, 192, 224, 256))
+"""(m, n) of the tiles in tensor memory of one SM, columns in steps of 32; pairs of SMs are clusters."""
 
-_FMA = (
-    ((128, 128), (4, 2)),
-    ((128, 64), (4, 1)),
-    ((64, 128), (2, 2)),
-    ((64, 64), (2, 1)),
-    ((32, 128), (1, 2)),
-    ((128, 32), (2, 1)),
-    ((32, 32), (1, 1)),
-)
-"""(m, n) and warps of the tiles that are blocked in registers: CUTLASS's generator for SM50 simt kernels."""
+_FMA = ((128, 128), (128, 64), (64, 128), (64, 64), (128, 32), (32, 128))
+"""(m, n) of the tiles that are blocked in registers: CUTLASS's generator for SM50 simt kernels."""
+
+CLUSTERS = ((1, 1), (2, 1), (1, 2), (2, 2), (4, 1))
+"""Blocks along (m, n) that share what they load, as in the names of cuBLAS's kernels for SM90."""
 
 SPLITS = (1, 2, 3, 4, 6, 8, 12, 16)
 """Parts of k that a library tries."""
@@ -80,14 +71,20 @@ MOST_STAGES = 8
 def candidates(problem: Problem, chip: GpuChip, kernel: str | None = None) -> tuple[Plan, ...]:
     """Every plan of the catalogue that fits an SM."""
     tiles = _tiles(problem, chip, kernel or _native(problem, chip))
-    fitting = [plan for plan in tiles if resident(plan, problem, chip) and _clusters(plan, problem)]
+    fitting = [plan for plan in tiles if resident(plan, problem, chip)]
     return tuple(split for plan in fitting for split in _split(plan, problem, chip))
 
 
-def _clusters(plan: Plan, problem: Problem) -> bool:
-    """Whether the blocks of a cluster all have a tile."""
+def _clustered(plan: Plan, problem: Problem) -> Plan:
+    """A plan with the cluster that loads least, of those whose blocks all have a tile."""
+    if not plan.persistent:
+        return plan
     along = plan.blocks(problem)
-    return all(blocks % side == 0 for blocks, side in zip(along[:2], plan.cluster, strict=True))
+    whole = [c for c in CLUSTERS if not along[0] % c[0] and not along[1] % c[1]]
+    m, n, _ = plan.tile
+    return replace(
+        plan, cluster=min(whole, key=lambda c: min(m, problem.m) / c[1] + min(n, problem.n) / c[0])
+    )
 
 
 def _native(problem: Problem, chip: GpuChip) -> str:
@@ -104,31 +101,28 @@ def _tiles(problem: Problem, chip: GpuChip, kernel: str) -> list[Plan]:
     if kernel == "shared":
         return [Plan(kernel=kernel, tile=(32, 32, 32), warps=(32 * 32 // chip.sm.warp_size, 1))]
     if kernel == "register":
-        return [Plan(kernel=kernel, tile=(*sides, 8), warps=warps) for sides, warps in _FMA]
+        per_warp = chip.sm.warp_size * THREAD_SIDE * THREAD_SIDE
+        return [
+            Plan(kernel=kernel, tile=(m, n, 8), warps=(m * n // per_warp, 1))
+            for m, n in _FMA
+            if m * n >= per_warp
+        ]
     k = LINE_BYTES * 8 // max(problem.lhs_bits, problem.rhs_bits)
     if kernel == "tensor":
         k = k // 2
         plain = [Plan(kernel=kernel, tile=(*sides, k), warps=warps) for sides, warps in _MMA]
     elif kernel == "warpgroup":
-        plain = [
-            Plan(kernel=kernel, tile=(*sides, k), warps=(groups, 1), cluster=cluster)
-            for sides, groups in _WGMMA
-            for cluster in ((1, 1), (2, 1))
-        ]
+        plain = [Plan(kernel=kernel, tile=(*sides, k), warps=(groups, 1)) for sides, groups in _WGMMA]
     else:
-        plain = [
-            Plan(kernel=kernel, tile=(*sides, k), warps=(1, 1), cluster=cluster)
-            for sides in _TCGEN05
-            for cluster in ((1, 1), (2, 1), (2, 2))
-        ]
-    return [staged for plan in plain for staged in _staged(plan, problem, chip)]
+        plain = [Plan(kernel=kernel, tile=(*sides, k), warps=(1, 1)) for sides in _TCGEN05]
+    return [staged for plan in plain for staged in _staged(_clustered(plan, problem), problem, chip)]
 
 
 def _staged(plan: Plan, problem: Problem, chip: GpuChip) -> list[Plan]:
     """A plan with the most stages that fit: for one block of an SM, and for two."""
     found = []
     for blocks in (1, 2):
-        for stages in range(MOST_STAGES, 1, -1):
+        for stages in range(MOST_STAGES, 1 if blocks == 1 else 2, -1):
             staged = replace(plan, stages=stages)
             if resident(staged, problem, chip) >= blocks:
                 found.append(staged)
@@ -149,9 +143,10 @@ def _split(plan: Plan, problem: Problem, chip: GpuChip) -> list[Plan]:
     ]
 
 
-def program_of(plan: Plan, problem: Problem, chip: GpuChip) -> Program:
-    """The program of a block; equal for problems whose tiles lie alike in memory."""
-    return _program(replace(plan, split_k=1), alike(problem), chip)
+def program_of(plan: Plan, problem: Problem, chip: GpuChip, *, exact: bool = False) -> Program:
+    """The program of a block; the same one for problems whose tiles lie alike in memory, unless `exact`."""
+    shape = replace(problem, batch=1) if exact else alike(problem)
+    return _program(replace(plan, split_k=1), shape, chip)
 
 
 @lru_cache(maxsize=4096)

@@ -9,7 +9,8 @@ from ...chips.gpu import GpuChip
 from ...result import Result, Traffic
 from ..base import Mode
 from .attention import attention_cost
-from .lowering import problem_of
+from .grid import time_grid
+from .lowering import precision, problem_of
 from .passes import epilogue_cost, pass_cost
 from .plan import Plan, Problem
 from .steps import AttentionStep, GemmStep, Step, VectorStep
@@ -47,6 +48,7 @@ def gemm_cost(step: GemmStep, chip: GpuChip) -> Result:
         padded_macs=padded - problem.macs,
         pe_cycles=timing.cycles * peak,
         mapped_pe_cycles=timing.cycles * peak,
+        precision=str(precision(step, chip)),
         stalls=dict(timing.stalls),
         counters=dict(timing.counters),
         source=step.mode,
@@ -64,4 +66,6 @@ def gemm_cost(step: GemmStep, chip: GpuChip) -> Result:
 
 @lru_cache(maxsize=1024)
 def _timed(problem: Problem, plan: Plan, chip: GpuChip, mode: Mode) -> KernelTiming:
+    if mode == "stepped":
+        return time_grid(problem, plan, chip)
     return time_kernel(problem, plan, chip, mode)

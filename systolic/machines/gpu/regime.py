@@ -41,8 +41,6 @@ class Regime:
         SMs that share L2 and DRAM.
     hits
         Thousandths of the sectors of lhs and rhs that L2 answers.
-    writes
-        Whether results go on to DRAM while the kernel runs; else L2 keeps them for whoever reads them next.
     dram, onchip, latency
         Whether DRAM's bandwidth, the bandwidths of L2 and of the SM's port, and all latencies count.
     """
@@ -50,7 +48,6 @@ class Regime:
     resident: int
     active: int
     hits: tuple[int, int]
-    writes: bool = True
     dram: bool = True
     onchip: bool = True
     latency: bool = True
@@ -116,7 +113,6 @@ def settings_of(chip: GpuChip, program: Program, regime: Regime, period: int) ->
             values[L.L2_MILLI] = L.MILLI * sector * regime.active // l2.bytes_per_cycle
     if regime.dram and per_second is not None:
         values[L.DRAM_MILLI] = L.MILLI * sector * regime.active * chip.clock_hz * 100 // per_second
-        values[L.WRITE_BACK] = L.MILLI if regime.writes else 0
     return values
 
 

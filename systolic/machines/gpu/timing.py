@@ -28,6 +28,21 @@ L2_SHARE = Fraction(3, 4)
 that meet in a set."""
 
 
+COUNTERS = {
+    "instructions": L.ISSUED,
+    "requests": L.REQUESTS,
+    "sectors": L.SECTORS,
+    "shared_requests": L.SHARED_REQUESTS,
+    "bank_conflict_cycles": L.CONFLICTS,
+    "l1_accesses": L.L1_LOOKUPS,
+    "l1_hits": L.L1_HITS,
+    "l2_accesses": L.L2_LOOKUPS,
+    "l2_hits": L.L2_HITS,
+    "eligible_warp_cycles": L.ELIGIBLE,
+}
+"""Counter -> its place in a tally, behind `layout.COUNT`."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class KernelTiming:
     """What a kernel costs, its launch left out.
@@ -65,7 +80,6 @@ class _Grid:
     trips: int
     hits: tuple[int, int]
     misses: tuple[int, int]
-    writes: bool
 
 
 def choose(
@@ -143,7 +157,6 @@ def _grid(problem: Problem, plan: Plan, chip: GpuChip) -> _Grid:
         trips=plan.trips(problem),
         hits=(hits[0], hits[1]),
         misses=misses,
-        writes=problem.compulsory_bytes[2] > L2_SHARE * chip.memory["l2"].bytes,
     )
 
 
@@ -154,12 +167,23 @@ def _cycles(problem: Problem, plan: Plan, chip: GpuChip, **ideal: bool) -> int:
     for rounds, held, active in ((grid.rounds, grid.held, chip.sms), *_last(grid, chip)):
         if not rounds:
             continue
-        regime = Regime(resident=held, active=active, hits=grid.hits, writes=grid.writes, **ideal)
+        regime = Regime(resident=held, active=active, hits=grid.hits, **ideal)
         at = pace(problem, plan, chip, regime, grid.trips)
         beside = rounds * at.again if started else at.once + (rounds - 1) * at.again
         total += rounds * grid.trips * at.trip + beside
         started = True
-    return ceil(total) + _reduction(problem, plan, chip, **ideal)
+    if ideal.get("dram", True):
+        total = max(total, _dram_cycles(problem, grid, chip))
+    return ceil(total) + reduction_cycles(problem, plan, chip, **ideal)
+
+
+def _dram_cycles(problem: Problem, grid: _Grid, chip: GpuChip) -> Fraction:
+    """Cycles of DRAM for all that crosses it: results leave L2 when DRAM has nothing to read."""
+    dram = chip.memory["dram"]
+    if dram.bytes_per_s is None:
+        return Fraction(0)
+    moved = sum(grid.misses) + problem.compulsory_bytes[2]
+    return Fraction(moved * 100 * chip.clock_hz, dram.bytes_per_s * dram.sustained_percent)
 
 
 def _last(grid: _Grid, chip: GpuChip) -> tuple[tuple[int, int, int], ...]:
@@ -169,16 +193,18 @@ def _last(grid: _Grid, chip: GpuChip) -> tuple[tuple[int, int, int], ...]:
     return ((1, -(-grid.rest // chip.sms), min(grid.rest, chip.sms)),)
 
 
-def _reduction(
+def reduction_cycles(
     problem: Problem, plan: Plan, chip: GpuChip, dram: bool = True, onchip: bool = True, latency: bool = True
 ) -> int:
-    """Cycles of the kernel that adds the parts of k, which lie in L2 in fp32: its launch and its bytes."""
+    """Cycles of splitting k: its sums go to L2 in fp32 and come back, and a kernel that adds them is launched."""
     if plan.split_k == 1:
         return 0
-    moved = problem.batch * problem.m * problem.n * (4 * plan.split_k + problem.out_bits // 8)
+    sums = problem.batch * problem.m * problem.n
+    moved = sums * 2 * 4 * plan.split_k
     rate = chip.memory["l2"].bytes_per_cycle
+    waits = 2 * mean_latency(chip) if latency else 0
     launch = chip.launch_ns * chip.clock_hz // 10**9
-    return launch + (-(-moved // rate) if rate and onchip else 0)
+    return launch + waits + (-(-moved // rate) if rate and onchip else 0)
 
 
 def _bound(problem: Problem, plan: Plan, chip: GpuChip) -> int:
@@ -189,23 +215,21 @@ def _bound(problem: Problem, plan: Plan, chip: GpuChip) -> int:
     """
     grid = _grid(problem, plan, chip)
     busiest = -(-grid.blocks // chip.sms)
-    compute = busiest * grid.trips * _tile_cycles(problem, plan, chip)
+    compute = busiest * grid.trips * tile_cycles(problem, plan, chip)
     l2, dram = chip.memory["l2"], chip.memory["dram"]
     lhs, rhs, out = problem.compulsory_bytes
     along_m, along_n, _ = plan.blocks(problem)
     through = lhs * along_n // plan.cluster[1] + rhs * along_m // plan.cluster[0] + out
     times = [Fraction(compute), Fraction(through, l2.bytes_per_cycle or through)]
-    if dram.bytes_per_s is not None:
-        moved = sum(grid.misses) + (out if grid.writes else 0)
-        times.append(Fraction(moved * 100 * chip.clock_hz, dram.bytes_per_s * dram.sustained_percent))
+    times.append(_dram_cycles(problem, grid, chip))
     loaded = Fraction(through - out, grid.blocks)
     ahead = loaded / grid.trips * max(1, plan.stages - 1) * min(grid.held, busiest)
-    latency = mean_latency(chip) + dram.latency_ns * chip.clock_hz // 10**9
+    latency = max(1, mean_latency(chip) + dram.latency_ns * chip.clock_hz // 10**9)
     times.append(busiest * loaded / min(Fraction(SM_PORT_BYTES), max(Fraction(1), ahead / latency)))
-    return ceil(max(times)) + _reduction(problem, plan, chip)
+    return ceil(max(times)) + reduction_cycles(problem, plan, chip)
 
 
-def _tile_cycles(problem: Problem, plan: Plan, chip: GpuChip) -> int:
+def tile_cycles(problem: Problem, plan: Plan, chip: GpuChip) -> int:
     """Cycles of one trip at the full rate of the multipliers of an SM."""
     m, n, k = plan.tile
     rate = chip.sm.macs[problem.multiplied] if plan.tensor else chip.sm.fp32_lanes
@@ -216,14 +240,14 @@ def _causes(
     problem: Problem, plan: Plan, chip: GpuChip, grid: _Grid, cycles: int, stepped: bool
 ) -> dict[str, int]:
     """Cycles by cause, by asking what would vanish: DRAM's bandwidth, that of L2 and port, latencies."""
-    compute = min(cycles, -(-grid.blocks * grid.trips * _tile_cycles(problem, plan, chip) // chip.sms))
+    compute = min(cycles, -(-grid.blocks * grid.trips * tile_cycles(problem, plan, chip) // chip.sms))
     if not stepped:
         return _named(compute=compute, stall_dram=cycles - compute)
     no_dram = min(cycles, _cycles(problem, plan, chip, dram=False))
     no_onchip = min(no_dram, _cycles(problem, plan, chip, dram=False, onchip=False))
     prompt = min(no_onchip, _cycles(problem, plan, chip, dram=False, onchip=False, latency=False))
     compute = min(prompt, compute)
-    busiest = min(prompt, -(-grid.blocks // chip.sms) * grid.trips * _tile_cycles(problem, plan, chip))
+    busiest = min(prompt, -(-grid.blocks // chip.sms) * grid.trips * tile_cycles(problem, plan, chip))
     return _named(
         compute=compute,
         tail=max(0, busiest - compute),
@@ -249,7 +273,7 @@ def _profile(
         problem,
         plan,
         chip,
-        Regime(resident=held, active=active, hits=grid.hits, writes=grid.writes),
+        Regime(resident=held, active=active, hits=grid.hits),
         grid.trips,
     )
 
@@ -259,19 +283,7 @@ def _profile(
         return round((short + (grid.trips - at.trips) * per_trip) * grid.blocks / at.short.blocks)
 
     stalls = {name: max(0, scaled(L.STALL + i)) for i, name in enumerate(STALLS)}
-    names = {
-        "instructions": L.ISSUED,
-        "requests": L.REQUESTS,
-        "sectors": L.SECTORS,
-        "shared_requests": L.SHARED_REQUESTS,
-        "bank_conflict_cycles": L.CONFLICTS,
-        "l1_accesses": L.L1_LOOKUPS,
-        "l1_hits": L.L1_HITS,
-        "l2_accesses": L.L2_LOOKUPS,
-        "l2_hits": L.L2_HITS,
-        "eligible_warp_cycles": L.ELIGIBLE,
-    }
-    counters = {name: max(0, scaled(L.COUNT + index)) for name, index in names.items()}
+    counters = {name: max(0, scaled(L.COUNT + index)) for name, index in COUNTERS.items()}
     counters |= {
         "warp_cycles": sum(stalls.values()),
         "unit_cycles": cycles * chip.sms,
