@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from ..errors import SystolicError
-from . import animate_command, chips_command, explain_command, fusion_command, run_command
+from . import animate_command, chips_command, explain_command, fusion_command, run_command, trace_command
 from .options import DEBUG
 
 app = typer.Typer(
@@ -24,6 +24,7 @@ app = typer.Typer(
 )
 app.command("run")(run_command.run)
 app.command("animate")(animate_command.animate)
+app.command("trace")(trace_command.trace)
 app.command("chips")(chips_command.chips)
 app.command("explain")(explain_command.explain)
 app.command("fusion")(fusion_command.fusion)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from ..errors import SystolicError
@@ -26,7 +28,14 @@ def check_target(path: Path, option: str) -> None:
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Write `content` (text in UTF-8) to a temporary name beside `path` and rename it; links are followed.
+    """Write `content` (text in UTF-8) as a whole: see :func:`whole_file`."""
+    with whole_file(path) as target:
+        target.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """A temporary name beside `path` to write to, renamed when the block ends well; links are followed.
 
     A device or a pipe (``/dev/null``) is written to as it is, since renaming would replace it.
 
@@ -36,14 +45,13 @@ def write_whole(path: Path, content: str | bytes) -> None:
         If the system refuses; nothing is left behind then.
     """
     target = path.resolve()
-    data = content.encode() if isinstance(content, str) else content
     try:
         if _is_special(target):
-            target.write_bytes(data)
+            yield target
             return
         temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
         try:
-            temporary.write_bytes(data)
+            yield temporary
             temporary.replace(target)
         finally:
             temporary.unlink(missing_ok=True)

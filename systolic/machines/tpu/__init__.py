@@ -10,7 +10,7 @@ from .composition import compose
 from .costing import cost
 from .effort import stepping
 from .lowering import GemmStep, VectorStep, lower, precision, tile_edges
-from .occurrences import timeline
+from .occurrences import most_slices, timeline
 
 __all__ = [
     "SECONDS_PER_MAC",
@@ -19,6 +19,7 @@ __all__ = [
     "compose",
     "cost",
     "lower",
+    "most_slices",
     "precision",
     "stepping",
     "tile_edges",

@@ -27,15 +27,17 @@ def assert_slices_are_the_rows(work: Workload, chip: TpuChip) -> None:
     results = [tpu.cost(step, chip) for step in steps]
     rows = tpu.compose(steps, results, chip)
     occurrences = list(tpu.timeline(steps, results, rows, chip))
+    slices = [list(occurrence.slices) for occurrence in occurrences]
+    assert sum(map(len, slices)) <= tpu.most_slices(steps, chip)
     assert occurrences[0].start == 0
     assert all(a.start + a.cycles == b.start for a, b in pairwise(occurrences))
     assert occurrences[-1].start + occurrences[-1].cycles == sum(row.cycles for row in rows)
     spent: dict[str, Counter[str]] = {row.name: Counter() for row in rows}
     moved = Counter[tuple[str, str]]()
-    for occurrence in occurrences:
+    for occurrence, parts in zip(occurrences, slices, strict=True):
         unit = [
             part
-            for part in occurrence.slices
+            for part in parts
             if part.unit in ("array", "vector") or count(moved, part, occurrence.row)
         ]
         assert sum(part.stop - part.start for part in unit) == occurrence.cycles
