@@ -11,7 +11,15 @@ from typing import Annotated
 import typer
 
 from ..errors import SystolicError
-from . import animate_command, chips_command, explain_command, fusion_command, run_command, trace_command
+from . import (
+    animate_command,
+    chips_command,
+    compare_command,
+    explain_command,
+    fusion_command,
+    run_command,
+    trace_command,
+)
 from .options import DEBUG
 
 app = typer.Typer(
@@ -28,6 +36,7 @@ app.command("trace")(trace_command.trace)
 app.command("chips")(chips_command.chips)
 app.command("explain")(explain_command.explain)
 app.command("fusion")(fusion_command.fusion)
+app.command("compare")(compare_command.compare)
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C: 128 + SIGINT."""

@@ -12,7 +12,8 @@ from ..chips import Chip, load_chip
 from ..engine.hook import machine_of
 from ..engine.progress import Progress, Silent
 from ..engine.simulation import simulate
-from ..errors import SystolicError, shown
+from ..errors import SystolicError, raise_if_any, shown
+from ..quantity import count_problem
 from ..workload import Workload
 from .comparison import Comparison, Group, Skipped
 from .points import Point, work_of
@@ -93,6 +94,7 @@ def compare(
     *,
     shipped: bool | Sequence[str] = False,
     on: Where | Sequence[Where] = AUTO,
+    sample: int | None = None,
     progress: Progress | None = None,
 ) -> Comparison:
     """Hold simulated time beside measured time.
@@ -106,6 +108,9 @@ def compare(
         The measurements that ship with the package: all of them, or those with these ids.
     on
         Chips to simulate, or ``"auto"``: the chip of the catalogue that stands for each device.
+    sample
+        Simulate at most so many rows of each kind in a group, evenly spaced in the order of their measured
+        times, so that all sizes are there; None: all rows.
     progress
         Receives the progress of long work.
 
@@ -115,19 +120,19 @@ def compare(
         If a file cannot be read, there is no such id or chip, or no row at all can be compared; the error
         says why.
     """
+    if sample is not None:
+        raise_if_any(count_problem("sample", sample, alternative=" or None"))
     batches = _batches(measured, shipped)
     places = None if on == AUTO else (on,) if isinstance(on, (str, os.PathLike, Chip)) else tuple(on)
     chips = None if places is None else [load_chip(place) for place in places]
     groups: list[Group] = []
     skipped: list[Skipped] = []
     watch = progress or Silent()
-    watch.start("comparing", sum(len(batch.rows) for batch in batches))
     for batch in batches:
         for key, rows in _by_key(batch.rows).items():
             for chip, note in _chips_for(key, batch.label, len(rows), chips, skipped):
-                group = _group(batch, key, rows, (chip, note), skipped)
+                group = _group(batch, key, rows, (chip, note), sample, skipped, watch)
                 groups += [] if group is None else [group]
-            watch.advance(len(rows))
     if not groups:
         reasons = dict.fromkeys(f"{entry.device}: {entry.reason}" for entry in skipped)
         raise SystolicError("no measured row can be compared", *reasons)
@@ -186,16 +191,25 @@ def _other_device(chip: Chip, name: str) -> str:
 
 
 def _group(
-    batch: Batch, key: _Key, rows: Sequence[Row], place: tuple[Chip, str], skipped: list[Skipped]
+    batch: Batch,
+    key: _Key,
+    rows: Sequence[Row],
+    place: tuple[Chip, str],
+    sample: int | None,
+    skipped: list[Skipped],
+    watch: Progress,
 ) -> Group | None:
     """The rows of one device, format and clock beside one chip; None where none can be compared."""
     chip, note = place
     simulator = Simulator(chip)
     floor = 0.0 if batch.source is None else batch.source.floor_us
+    refused: dict[str, int] = {}
+    chosen = _sampled(_simulable(rows, refused), sample, floor)
+    watch.start(f"{key.device} {key.dtype}", len(chosen))
     points: list[Point] = []
     tiny: list[Point] = []
-    refused: dict[str, int] = {}
-    for row in rows:
+    for row in chosen:
+        watch.advance(1)
         try:
             point = simulator.point(row)
         except SystolicError as error:
@@ -216,10 +230,39 @@ def _group(
         chip=chip,
         points=tuple(points),
         tiny=tuple(tiny),
+        of_rows=len(rows) - sum(refused.values()),
         floor_us=floor,
         noise=_noise(batch.source, key.device, rows),
         labels=tuple(_labels(key, chip, note)),
     )
+
+
+def _simulable(rows: Iterable[Row], refused: dict[str, int]) -> list[Row]:
+    """The rows whose work can be built; `refused` counts the reasons of the others."""
+    found = []
+    for row in rows:
+        try:
+            workload_of(row)
+        except SystolicError as error:
+            refused[error.problems[0]] = refused.get(error.problems[0], 0) + 1
+        else:
+            found.append(row)
+    return found
+
+
+def _sampled(rows: Sequence[Row], sample: int | None, floor_us: float) -> list[Row]:
+    """At most `sample` rows of each kind above the floor, and of each below it, spread over their times."""
+    if sample is None:
+        return list(rows)
+    kinds: dict[tuple[str, bool], list[Row]] = {}
+    for row in rows:
+        kinds.setdefault((kind_of(row), row.measured_us < TINY * floor_us), []).append(row)
+    kept = set()
+    for of_kind in kinds.values():
+        ordered = sorted(of_kind, key=lambda row: row.measured_us)
+        step = max(1.0, len(ordered) / sample)
+        kept |= {id(ordered[int((at + 0.5) * step)]) for at in range(min(sample, len(ordered)))}
+    return [row for row in rows if id(row) in kept]
 
 
 def _labels(key: _Key, chip: Chip, note: str) -> Iterable[str]:

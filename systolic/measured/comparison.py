@@ -79,6 +79,8 @@ class Group:
         What was simulated.
     points
         The rows, in the order of the file.
+    of_rows
+        Rows of the group before some were taken for a sample.
     tiny
         Rows so short that what the clock adds is much of them: compared apart.
     floor_us
@@ -95,6 +97,7 @@ class Group:
     clock: str
     chip: Chip
     points: tuple[Point, ...]
+    of_rows: int = 0
     tiny: tuple[Point, ...] = ()
     floor_us: float = 0.0
     noise: float | None = None
@@ -103,7 +106,9 @@ class Group:
     @property
     def title(self) -> str:
         """The group in a line."""
-        return f"{self.source}: {self.device} on {self.chip.name}, {self.dtype}, clock: {self.clock}"
+        title = f"{self.source}: {self.device} on {self.chip.name}, {self.dtype}, clock: {self.clock}"
+        compared = len(self.points) + len(self.tiny)
+        return title if compared == self.of_rows else f"{title}; {compared:,} of {self.of_rows:,} rows"
 
     @cached_property
     def fit(self) -> Fit | None:
@@ -161,6 +166,7 @@ class Group:
         return {
             **{name: getattr(self, name) for name in ("source", "device", "dtype", "clock")},
             "chip": self.chip.name,
+            "of_rows": self.of_rows,
             "floor_us": self.floor_us or None,
             "noise_pct": self.noise,
             "labels": list(self.labels),
@@ -255,6 +261,12 @@ class Comparison:
         from .tables import comparison_lines
 
         return "\n".join(comparison_lines(self, rows, worst)) + "\n"
+
+    def to_overview(self) -> str:
+        """The table of all groups, and what was not compared."""
+        from .tables import overview_lines
+
+        return "\n".join(overview_lines(self)) + "\n"
 
     def __str__(self) -> str:
         return self.to_text()

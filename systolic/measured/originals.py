@@ -16,6 +16,7 @@ from .rows import Read, Row, read_table
 
 Texts = Mapping[str, str]
 
+_MATMULS = ("matmul", "linear", "bmm", "addmm")
 _TPU_V3_DTYPE = "fp32"
 """The source states none; its own softmax rows move 16.0 bytes per element, four passes of four bytes."""
 
@@ -29,6 +30,7 @@ def _base(texts: Texts, clock: str, **other: Any) -> Row:
             "op": texts["op"],
             "batch": int(texts["batch"] or 1),
             **{side: int(texts[side.upper()] or 0) for side in "mnk"},
+            "precision": _precision(texts),
             "clock": clock,
             "measured_us": float(texts["measured_us"]),
             "lo_us": _number(texts, "lo_us", "min_us"),
@@ -36,6 +38,11 @@ def _base(texts: Texts, clock: str, **other: Any) -> Row:
             **other,
         }
     )
+
+
+def _precision(texts: Texts) -> str:
+    """What a GPU multiplies as float32 there, its float32 units do: tf32 rows are named so."""
+    return "highest" if texts["dtype"] == "fp32" and texts["op"] in _MATMULS else ""
 
 
 def _number(texts: Texts, *names: str) -> float | None:
@@ -75,6 +82,7 @@ def _neusight_model(texts: Texts) -> Row:
     return Row(
         device=texts["device"],
         dtype="fp32",
+        precision="highest",
         op={"inf": "prefill", "train": "train"}[texts["mode"]],
         name=texts["model"],
         stage=texts["option"],
@@ -126,7 +134,9 @@ def _tpu_v3(texts: Texts) -> Row:
         op=texts["op"],
         name=texts["workload"],
         batch=int(texts["batch"] or 1),
-        **{side: int(texts[side.upper()] or 0) for side in "mnk"},
+        m=int(texts["M"] or 0),
+        n=int(texts["N"] or 0),
+        k=int(texts["K"] or 0),
         clock="counter",
         measured_us=_digits(cycle * float(texts["measured_cycles"])),
         peers=_peers(texts, cycle, **{tool: f"{tool}_cycles" for tool in tools}),

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..errors import SystolicError, raise_if_any
-from ..workload import LAYOUTS
+from ..workload import LAYOUTS, PRECISIONS
 
 CLOCKS = {
     "host": "host timer around launch and completion",
@@ -47,6 +47,9 @@ class Row:
         See the module's text; 0 where the op has no such side.
     layout
         ``n`` or ``t`` for each operand of a matmul.
+    precision
+        Of a matmul in float32, in JAX's words (``"highest"``: no shorter format inside); ``""``: whatever
+        the device does unless told otherwise.
     count
         Occurrences that `measured_us` is for.
     clock
@@ -67,6 +70,7 @@ class Row:
     n: int = 0
     k: int = 0
     layout: str = "nn"
+    precision: str = ""
     count: int = 1
     clock: str
     measured_us: float
@@ -144,9 +148,11 @@ def _row(texts: Mapping[str, str], place: str, problems: list[str]) -> Row | Non
     """A row from its texts; what is wrong goes to `problems`."""
     before = len(problems)
     values: dict[str, object] = {
-        name: texts[name] for name in ("device", "dtype", "op", "name", "stage", "layout", "clock")
+        name: texts[name]
+        for name in ("device", "dtype", "op", "name", "stage", "layout", "precision", "clock")
     }
-    for name, known in (("layout", LAYOUTS), ("clock", tuple(CLOCKS))):
+    choices = (("layout", LAYOUTS), ("precision", ("", *PRECISIONS)), ("clock", tuple(CLOCKS)))
+    for name, known in choices:
         if texts[name] not in known:
             problems.append(f"{place}: {name} must be one of {', '.join(known)}, got {texts[name]!r}")
     for name in _COUNTS:

@@ -68,14 +68,24 @@ def by_kind(points: Sequence[Point]) -> dict[str, list[Point]]:
 
 def comparison_lines(comparison: Comparison, rows: bool, worst: int) -> list[str]:
     """An overview; each group with its parts and its `worst` rows, or with `rows` all; what was left out."""
-    lines = list(comparison.notes)
-    lines += ["error of a row = |simulated - measured| / measured; MAPE is their mean", ""]
-    lines += overview(comparison.groups)
+    lines = _head_lines(comparison)
     for group in comparison.groups:
         lines += ["", *_group_lines(group, rows, worst)]
-    if comparison.skipped:
-        lines += ["", *_skipped_lines(comparison.skipped)]
-    return lines
+    return [*lines, *_skipped_lines(comparison.skipped)]
+
+
+def overview_lines(comparison: Comparison) -> list[str]:
+    """The overview alone, and what was left out."""
+    return [*_head_lines(comparison), *_skipped_lines(comparison.skipped)]
+
+
+def _head_lines(comparison: Comparison) -> list[str]:
+    return [
+        *comparison.notes,
+        "MAPE, %: mean of |simulated - measured| / measured; `mean`: of the signed errors",
+        "",
+        *overview(comparison.groups),
+    ]
 
 
 def overview(groups: Sequence[Group]) -> list[str]:
@@ -140,7 +150,9 @@ def _skipped_lines(skipped: Sequence[Skipped]) -> list[str]:
     for entry in skipped:
         of = reasons.setdefault(entry.reason, {})
         of[entry.device] = of.get(entry.device, 0) + entry.rows
-    lines = [f"not compared: {sum(entry.rows for entry in skipped):,} rows"]
+    if not skipped:
+        return []
+    lines = ["", f"not compared: {sum(entry.rows for entry in skipped):,} rows"]
     for reason, devices in reasons.items():
         lines.append(f"  {reason}: {', '.join(f'{name} {count:,}' for name, count in devices.items())}")
     return lines

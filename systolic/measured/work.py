@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from typing import Literal
 
 from ..dtypes import canonical
 from ..errors import SystolicError
@@ -16,8 +17,11 @@ from .rows import Row
 DTYPES = {"fp16_tc": "fp16", "fp8e4m3_128x128scale": "fp8_e4m3"}
 """Names that sources give to formats, and to formats with a choice of unit -> the format."""
 
-MODELS = {"qwen3-8b": "qwen3-8b", "bert_large": "bert-large"}
-"""Model as a row names it -> its name in our catalogue."""
+MODELS: Mapping[str, tuple[str, Literal["all", "last"]]] = {
+    "qwen3-8b": ("qwen3-8b", "last"),
+    "bert_large": ("bert-large", "all"),
+}
+"""Model as a row names it -> its name in our catalogue, and the positions that its head sees."""
 
 BERT = {"bert_base": 768, "bert_large": 1024, "bert_xlarge": 2048}
 """Width of the BERT blocks of PyTorchSim's artifact (its experiments/BERT.py): 512 tokens, heads of 64."""
@@ -85,6 +89,7 @@ def _matmul(row: Row) -> Gemm:
         n=row.n,
         k=row.k,
         layout=row.layout,
+        precision=row.precision or "default",
         rhs_kind="weight" if weights else "activation",
     )
 
@@ -155,10 +160,15 @@ def _model(row: Row, dtype: str) -> Workload:
         raise SystolicError(f"model {row.name!r} of measured rows is not in the catalogue")
     if row.stage:
         raise SystolicError("a fused or distributed variant of a model is not simulated")
-    return _pass(MODELS[row.name], row.op, row.batch, row.m, dtype)
+    work = _pass(row.name, row.op, row.batch, row.m, dtype)
+    if not row.precision:
+        return work
+    ops = (replace(op, precision=row.precision) if isinstance(op, Gemm) else op for op in work.ops)
+    return replace(work, ops=tuple(ops))
 
 
 @cache
 def _pass(model: str, phase: str, batch: int, length: int, dtype: str) -> Workload:
     seq, keys = (None, length) if phase == "decode" else (length, None)
-    return load_model(model, phase=phase, batch=batch, seq=seq, kv_len=keys, dtype=dtype, logits="last")
+    name, logits = MODELS[model]
+    return load_model(name, phase=phase, batch=batch, seq=seq, kv_len=keys, dtype=dtype, logits=logits)
