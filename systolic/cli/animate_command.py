@@ -125,9 +125,9 @@ def _drawn(recording: Recording, suffix: str, cycle: int | None, fps: float, bar
     if cycle is not None and cycle > cycles:
         raise SystolicError(f"--cycle must be 0 to {cycles:,}, the cycles recorded, got {cycle:,}")
     if suffix == ".html":
-        from ..viz.player_page import player_page
+        from ..viz.player_page import player_html
 
-        return player_page(recording, cycle or 0)
+        return player_html(recording, cycle or 0)
     from ..viz.scene import scene_of
 
     if suffix in STILLS:

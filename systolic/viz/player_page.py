@@ -40,7 +40,7 @@ MATRIX_ELEMENTS = 4096
 _LINKS = ("left", "left_flags", "top", "top_flags", "bottom", "bottom_flags")
 
 
-def player_page(recording: Recording, cycle: int = 0) -> str:
+def player_html(recording: Recording, cycle: int = 0) -> str:
     """The page as HTML, opened at `cycle`: nothing is fetched, and every text of the user's stays text."""
     folder = files(__package__) / "player"
     read = {

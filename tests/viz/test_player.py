@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Page, expect
 from systolic.engine.recording import Recording, record
 from systolic.kernels.stationary import REAL, TOKEN
 from systolic.recorded import ArrayRecord
-from systolic.viz.player_page import player_page
+from systolic.viz.player_page import player_html
 from systolic.workload import Gemm
 from tests.viz.browsing import chromium, opened
 
@@ -51,7 +51,7 @@ def page_of_three(three: Recording, tmp_path_factory: pytest.TempPathFactory) ->
 
 def written(recording: Recording, folder: Path, name: str = "player.html") -> Path:
     file = folder / name
-    file.write_text(player_page(recording), encoding="utf-8")
+    file.write_text(player_html(recording), encoding="utf-8")
     return file
 
 
@@ -264,7 +264,7 @@ def test_sizes(tmp_path: Path, browser: Browser) -> None:
     small = record(
         Gemm(m=32, n=16, k=16, dtype="fp32"), overrides={"array.rows": 16, "array.cols": 16}, values="normal"
     )
-    assert len(player_page(small).encode()) < 300_000
+    assert len(player_html(small).encode()) < 300_000
     large = record(
         Gemm(m=256, n=256, k=128, dtype="bf16"),
         overrides={"array.rows": 128, "array.cols": 128},
