@@ -58,7 +58,7 @@ GROUPS = 8
 MOST_STAGES = 12
 """Names that a warp's scoreboard knows; groups of asynchronous work that it may have on the way; stages."""
 
-PC, TRIP, WAKE, REASON, SINCE, PENDING, OPENED, GROUP = 0, 1, 2, 3, 4, 5, 7, 10
+PC, TRIP, WAKE, REASON, SINCE, SLOT, PENDING, OPENED, GROUP = 0, 1, 2, 3, 4, 5, 6, 8, 11
 READY = GROUP + 2 * GROUPS
 WHY = READY + REGISTERS
 WARP_COLUMNS = WHY + REGISTERS
@@ -73,9 +73,9 @@ SLOT_COLUMNS = RELEASED + MOST_STAGES
 warp has stored its part of one; and of each stage the trip that fills it, when it is full, how often it was
 released."""
 
-LAST, LENGTH, AGE = PIPES, PIPES + 1, PIPES + 2
+LAST, LENGTH, NEXT, SM, AGE = PIPES, PIPES + 1, PIPES + 2, PIPES + 3, PIPES + 4
 """Columns of a scheduler, behind those that say when its pipes are free: the warp that issued last; how many
-warps it has; these by age."""
+warps it has; when one of them can wake; its SM; its warps by age."""
 
 MIO_FREE, PORT_FREE, SM_COLUMNS = range(3)
 """When the shared memory and the port of an SM are free, the latter in thousandths of a cycle."""
@@ -86,3 +86,7 @@ share of hits and of stores."""
 
 TAG, VALID, DIRTY, USED, PLANES = range(5)
 """Planes of the caches: line; sectors that are there; that are newer than DRAM; when last used."""
+
+BARE: dict[str, Any] = {"_nrt": False, "error_model": "numpy"}
+"""How these kernels are compiled: no reference counts. Each is an atomic addition, each call makes two of them for each
+of its arrays, and together they took half of the time; so all arrays are made by the caller."""

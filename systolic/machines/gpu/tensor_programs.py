@@ -69,7 +69,7 @@ def tensor_program(problem: Problem, plan: Plan, chip: GpuChip) -> Program:
         fragments.multiply(at % 2)
     writer.put(L.LOOP, arg=top)
     sums = rows * cols // chip.sm.warp_size
-    _epilogue(writer, problem, plan, chip, sums, names=fragments.sums)
+    _epilogue(writer, problem, plan, chip, passes=max(1, rows // 8), sums=sums, names=fragments.sums)
     writer.put(L.EXIT)
     operands = (plan.tile[0] + plan.tile[1]) * plan.tile[2] * bits // 8
     return writer.finish(
@@ -151,7 +151,7 @@ def warpgroup_program(problem: Problem, plan: Plan, chip: GpuChip) -> Program:
     writer.put(L.UNLESS_LAST)
     writer.put(L.WAIT_MATH, arg=0)
     sums = plan.tile[0] * plan.tile[1] // (consumers * chip.sm.warp_size)
-    _epilogue(writer, problem, plan, chip, sums, names=0, warps=consumers)
+    _epilogue(writer, problem, plan, chip, passes=_passes(plan), sums=sums, names=0, warps=consumers)
     writer.code[skip][L.ARG] = writer.here
     writer.put(L.LOOP, arg=top)
     writer.put(L.EXIT)
@@ -196,7 +196,7 @@ def tcgen05_program(problem: Problem, plan: Plan, chip: GpuChip) -> Program:
     store = writer.here
     writer.put(L.AWAIT)
     sums = plan.tile[0] * plan.tile[1] // (storing * chip.sm.warp_size)
-    _epilogue(writer, problem, plan, chip, sums, names=0, warps=storing, barrier=False)
+    _epilogue(writer, problem, plan, chip, passes=_passes(plan), sums=sums, names=0, warps=storing)
     writer.put(L.LOOP_TILES, arg=store)
     writer.put(L.EXIT)
     operands = (plan.tile[0] + plan.tile[1]) * plan.tile[2] * bits // 8
@@ -258,36 +258,44 @@ def _epilogue(
     problem: Problem,
     plan: Plan,
     chip: GpuChip,
+    *,
+    passes: int,
     sums: int,
     names: int,
     warps: int | None = None,
-    barrier: bool = True,
 ) -> None:
-    """Round the sums, exchange them through shared memory, store whole lines."""
+    """Store the tile in passes: sums through shared memory, so that whole lines leave; barriers around each.
+
+    CUTLASS's epilogues go by 8 rows of each warp, or by 32 columns with stores of whole tiles.
+    """
     warps = warps or writer.warps
-    rate = max(1, chip.sm.warp_size * chip.sm.sub_cores // chip.sm.fp32_lanes)
-    for i in range(-(-sums // 2)):
-        srcs = (i % names,) if names else ()
-        writer.put(L.MATH, pipe=L.VECTOR, busy=rate, latency=chip.sm.fma_latency, srcs=srcs)
-    out_bytes = _out_bytes(problem, plan)
     shared = chip.memory["shared"]
-    through = -(-out_bytes // (warps * chip.sm.warp_size * 16))
-    cycles = chip.sm.warp_size * 16 // _shared_bytes_per_cycle(chip)
-    for _ in range(through):
-        writer.put(L.SHARED, busy=cycles, latency=shared.latency_cycles, arg=cycles)
-    if barrier and warps == writer.warps:
-        writer.put(L.BARRIER, latency=BARRIER_LATENCY)
+    rate = max(1, chip.sm.warp_size * chip.sm.sub_cores // chip.sm.fp32_lanes)
     lines, line = tile_lines(problem, "out", plan.tile)
     width = lane_bytes(problem, "out")
     every = list(requests(lines, line, pitch(problem, "out"), width, chip.sm.warp_size))
-    for turn in range(0, len(every), warps):
-        part = every[turn : turn + warps]
-        offsets, moved = part[0]
-        firsts = [other[0][0] for other in part]
-        shifts = np.array([firsts[w % len(firsts)] - offsets[0] for w in range(writer.warps)])
-        access = writer.access("out", offsets, moved, shifts=shifts)
-        writer.put(L.SHARED, busy=cycles, latency=shared.latency_cycles, dst=63, arg=cycles)
-        writer.put(L.STORE, access=access, srcs=(63,))
+    turns = [every[first : first + warps] for first in range(0, len(every), warps)]
+    through = -(-_out_bytes(problem, plan) // (warps * passes * chip.sm.warp_size * 16))
+    cycles = chip.sm.warp_size * 16 // _shared_bytes_per_cycle(chip)
+    for at in range(passes):
+        for i in range(-(-sums // (2 * passes))):
+            srcs = ((i + at) % names,) if names else ()
+            writer.put(L.MATH, pipe=L.VECTOR, busy=rate, latency=chip.sm.fma_latency, srcs=srcs)
+        for _ in range(through):
+            writer.put(L.SHARED, busy=cycles, latency=shared.latency_cycles, arg=cycles)
+        writer.put(L.BARRIER, latency=BARRIER_LATENCY, arg=warps)
+        for part in turns[at * len(turns) // passes : (at + 1) * len(turns) // passes]:
+            offsets, moved = part[0]
+            firsts = [other[0][0] for other in part]
+            shifts = np.array([firsts[w % len(firsts)] - offsets[0] for w in range(writer.warps)])
+            access = writer.access("out", offsets, moved, shifts=shifts)
+            writer.put(L.SHARED, busy=cycles, latency=shared.latency_cycles, dst=63, arg=cycles)
+            writer.put(L.STORE, access=access, srcs=(63,))
+        writer.put(L.BARRIER, latency=BARRIER_LATENCY, arg=warps)
+
+
+def _passes(plan: Plan) -> int:
+    return max(1, plan.tile[1] // 32)
 
 
 def _multiplied(chip: GpuChip, bits: int) -> str:

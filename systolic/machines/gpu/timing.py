@@ -20,7 +20,7 @@ Amounts = dict[str, dict[str, tuple[int, int]]]
 HIT_STEP = 50
 """Thousandths to which shares of hits are rounded, so that like waves share their stepping."""
 
-SCREENED = 4
+SCREENED = 6
 """Plans that are stepped, of those that the closed form likes best."""
 
 L2_SHARE = Fraction(3, 4)
@@ -107,8 +107,9 @@ def choose(
                 f"tile must be one of {known} for {plans[0].kernel} on {chip.name}, got {asked}"
             )
         plans = matching
-    ranked = sorted(plans, key=lambda plan: (_bound(problem, plan, chip), plans.index(plan)))
-    return min(ranked[:SCREENED], key=lambda plan: (_cycles(problem, plan, chip), plans.index(plan)))
+    order = {plan: i for i, plan in enumerate(plans)}
+    ranked = sorted(plans, key=lambda plan: (_estimate(problem, plan, chip), order[plan]))
+    return min(ranked[:SCREENED], key=lambda plan: (_cycles(problem, plan, chip), order[plan]))
 
 
 def time_kernel(
@@ -190,7 +191,8 @@ def _last(grid: _Grid, chip: GpuChip) -> tuple[tuple[int, int, int], ...]:
     """The wave that does not fill the chip: (1, blocks of an SM, SMs at work)."""
     if not grid.rest:
         return ()
-    return ((1, -(-grid.rest // chip.sms), min(grid.rest, chip.sms)),)
+    held = -(-grid.rest // chip.sms)
+    return ((1, held, -(-grid.rest // held)),)
 
 
 def reduction_cycles(
@@ -227,6 +229,20 @@ def _bound(problem: Problem, plan: Plan, chip: GpuChip) -> int:
     latency = max(1, mean_latency(chip) + dram.latency_ns * chip.clock_hz // 10**9)
     times.append(busiest * loaded / min(Fraction(SM_PORT_BYTES), max(Fraction(1), ahead / latency)))
     return ceil(max(times)) + reduction_cycles(problem, plan, chip)
+
+
+def _estimate(problem: Problem, plan: Plan, chip: GpuChip) -> int:
+    """The closed form and what each tile adds to it: waiting for its first operands, and storing its result.
+
+    It ranks plans; those at the top are stepped.
+    """
+    grid = _grid(problem, plan, chip)
+    busiest = -(-grid.blocks // chip.sms)
+    m, n, _ = plan.tile
+    stored = m * n * problem.out_bits // 8 // SM_PORT_BYTES
+    waits = mean_latency(chip) + chip.memory["dram"].latency_ns * chip.clock_hz // 10**9
+    rounds = 1 if plan.persistent else -(-busiest // grid.held)
+    return _bound(problem, plan, chip) + busiest * stored // grid.held + rounds * waits
 
 
 def tile_cycles(problem: Problem, plan: Plan, chip: GpuChip) -> int:
