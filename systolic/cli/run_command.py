@@ -139,6 +139,10 @@ def run(
         str | None,
         typer.Option("--json", metavar="FILE", help="Write the report as JSON; - for standard output."),
     ] = None,
+    html: Annotated[
+        str | None,
+        typer.Option("--html", metavar="FILE", help="Write the report as one page with tables and figures."),
+    ] = None,
     debug: Debug = False,
 ) -> None:
     """Simulate the matmuls of MODEL: cycles by cause, bytes by level, utilization, and a check of the values.
@@ -154,6 +158,8 @@ def run(
     raise_if_any(problems)
     if json not in (None, STDOUT):
         check_target(Path(json), "--json")
+    if html is not None:
+        check_target(Path(html), "--html")
     model_options: dict[str, Any] = {"phase": phase, "batch": batch, "seq": seq, "kv_len": kv_len}
     model_options |= {"dtype": dtype, "logits": logits, "causal": causal}
     choices: dict[str, Any] = {"mode": mode, "dataflow": dataflow, "tile": pinned, "order": order}
@@ -166,6 +172,11 @@ def run(
     with Bar() as bar:
         work = _workload(model, model_options, program)
         report = simulate(work, on=places, **choices, progress=bar)
+    if html is not None:
+        from ..viz.report_page import report_page
+
+        write_whole(Path(html), report_page(report))
+        print(f"systolic: wrote {html}", file=sys.stderr)
     _deliver(report, json)
     if not report.passed:
         raise typer.Exit(1)

@@ -109,12 +109,12 @@ def _summary(chip: ChipReport, cycles: int) -> str:
             f"rates: {format_count(flop / chip.seconds)}FLOP/s, dram {format_rate(moved / chip.seconds)}"
             + (f", {flop / moved:.4g} FLOP/B" if moved else "")
         )
-        lines.append(_limits(chip))
+        lines.append(limits_of(chip))
     lines.append(f"memory: {chip.fits}")
     return "\n".join(lines)
 
 
-def _limits(chip: ChipReport) -> str:
+def limits_of(chip: ChipReport) -> str:
     """What the chip can do at most in its native format: multipliers, main memory, what else may bound it."""
     spec = chip.chip
     dtype = spec.native_dtype
@@ -152,7 +152,7 @@ def _ops_table(chip: ChipReport) -> Table:
             row.kind,
             row.bound_by,
             row.source,
-            _shape(row),
+            shape_of(row),
             f"{row.op.count:,}",
             format_count(row.macs) if row.macs else "",
             *_time_cells(row.cycles, row.seconds, total),
@@ -176,7 +176,8 @@ def _time_cells(cycles: int, seconds: float, total: int) -> tuple[str, str, str]
     return f"{cycles:,}", format_seconds(seconds) if cycles else "0 s", share
 
 
-def _shape(row: Result) -> str:
+def shape_of(row: Result) -> str:
+    """Sides of a matmul, its batch in front where there is one; elements of a vector op."""
     gemm = row.op
     if not isinstance(gemm, Gemm):
         return f"{gemm.elements:,} elements"
@@ -276,7 +277,7 @@ def _check_table(chip: ChipReport) -> Table:
             continue
         table.add_row(
             row.name,
-            ", ".join(["passed" if check.passed else "FAILED", *_exceptions(check)]),
+            ", ".join(["passed" if check.passed else "FAILED", *exceptions_of(check)]),
             check.mode,
             check.device,
             f"{check.compared:,}",
@@ -289,7 +290,8 @@ def _check_table(chip: ChipReport) -> Table:
     return table
 
 
-def _exceptions(check: Check) -> list[str]:
+def exceptions_of(check: Check) -> list[str]:
+    """What a check met besides differences, in words."""
     counts = ((check.overflows, "sums wrapped"), (check.out_of_range, "results out of range"))
     return [f"{count:,} {what}" for count, what in counts if count]
 

@@ -12,7 +12,7 @@ from ..metrics import CAUSES
 from ..quantity import format_bytes, format_count, format_seconds
 from ..result import OPERANDS, Result, Traffic, add_bytes, add_counts
 from .palette import CAUSE_FILLS, LIGHT, OPERAND_FILLS, Fill
-from .style import Plot, byte_axis, label_rows, legend_above, new_figure, stacked_bars, stated
+from .style import Plot, byte_axis, end_label, label_rows, legend_above, new_figure, stacked_bars, stated
 
 ROWS = 24
 """Rows of a figure; what takes least is one row beyond that."""
@@ -30,9 +30,7 @@ def cause_figure(report: Report, chip: ChipReport) -> Plot:
     for row, (_, causes) in enumerate(bars):
         end = stacked_bars(axes, row, [(causes.get(cause, 0), CAUSE_FILLS[cause]) for cause in CAUSES])
         share = f"{100 * end / every:.1f}%" if end else "hidden"
-        axes.annotate(
-            f" {share}", (end, row), va="center", fontsize=8, color=LIGHT["soft"], annotation_clip=False
-        )
+        end_label(axes, share, end, row)
     label_rows(axes, [name for name, _ in bars])
     axes.margins(x=0.08)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: format_count(value)))
@@ -87,10 +85,10 @@ def comparison_figure(report: Report) -> Plot:
         parts = [(causes.get(cause, 0) / chip.chip.clock_hz, CAUSE_FILLS[cause]) for cause in CAUSES]
         end = stacked_bars(left, row, parts)
         speed = f", {first / chip.seconds:.3g}×" if row and chip.seconds else ""
-        left.annotate(f" {format_seconds(chip.seconds)}{speed}", (end, row), va="center", fontsize=8)
+        end_label(left, f"{format_seconds(chip.seconds)}{speed}", end, row)
         used = 100 * (chip.utilization or 0.0)
         stacked_bars(right, row, [(used, Fill(LIGHT["soft"]))])
-        right.annotate(f" {used:.3g}%", (used, row), va="center", fontsize=8)
+        end_label(right, f"{used:.3g}%", used, row)
     label_rows(left, [chip.chip.name for chip in chips])
     left.xaxis.set_major_formatter(FuncFormatter(lambda value, _: format_seconds(value)))
     left.margins(x=0.2)
@@ -126,7 +124,7 @@ def _traffic_bar(axes: Axes, row: int, operands: Mapping[str, Traffic]) -> int:
         parts += [(traffic.read, fill), (traffic.write, Fill(fill.colour, "////"))]
     moved = _total(operands)
     stacked_bars(axes, row, parts)
-    axes.annotate(f" {format_bytes(moved)}", (moved, row), va="center", fontsize=8, color=LIGHT["soft"])
+    end_label(axes, format_bytes(moved), moved, row)
     return moved
 
 

@@ -114,6 +114,10 @@ class Cell:
     fraction: float | None = None
 
 
+Row = tuple[Cell | str, ...]
+"""Cells from left to right; a plain string is a text."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class DataTable:
     """A table that sorts. The first column names the row; `footer` rows stay at the end.
@@ -125,13 +129,13 @@ class DataTable:
     columns
         Left to right.
     rows, footer
-        Cells of each row; a plain string is a text.
+        Top to bottom.
     """
 
     caption: str
     columns: tuple[Column, ...]
-    rows: tuple[tuple[Cell | str, ...], ...]
-    footer: tuple[tuple[Cell | str, ...], ...] = ()
+    rows: tuple[Row, ...]
+    footer: tuple[Row, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -259,7 +263,7 @@ def _head(column: Column) -> Markup:
     return tag("th", button, scope="col", class_=kind, aria_sort="none")
 
 
-def _row(cells: tuple[Cell | str, ...], columns: tuple[Column, ...]) -> Markup:
+def _row(cells: Row, columns: tuple[Column, ...]) -> Markup:
     assert len(cells) == len(columns), f"{len(cells)} cells in {len(columns)} columns"
     shown = []
     for index, (cell, column) in enumerate(zip(cells, columns, strict=True)):

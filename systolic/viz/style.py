@@ -173,6 +173,13 @@ def stacked_bars(axes: Axes, row: float, parts: Sequence[tuple[float, Fill]], he
     return at
 
 
+def end_label(axes: Axes, text: str, end: float, row: float) -> None:
+    """A text behind the end of a bar."""
+    axes.annotate(
+        text, (end, row), (4, 0), textcoords="offset points", va="center", fontsize=8, color=LIGHT["soft"]
+    )
+
+
 def legend_above(figure: Figure, fills: Sequence[tuple[str, Fill]]) -> None:
     """What each fill means, between title and axes."""
     handles = [Patch(facecolor=f.colour, hatch=f.hatch or None, label=name, **EDGE) for name, f in fills]
