@@ -167,23 +167,34 @@ _EDGE = 512
 """Sides up to this are kept: twice the longest tile. Beyond, only their alignment to lines matters."""
 
 
+def resident(plan: Plan, problem: Problem, chip: GpuChip) -> int:
+    """Blocks that an SM holds at once: by registers, shared memory, warps and slots; 0 where none fits."""
+    bits = (problem.lhs_bits, problem.rhs_bits, problem.out_bits)
+    return _resident(plan.kernel, plan.tile, plan.warps, plan.stages, problem.multiplied, bits, chip)
+
+
 @lru_cache(maxsize=4096)
-def _resident(plan: Plan, problem: Problem, chip: GpuChip) -> int:
-    program = _PROGRAMS[plan.kernel](problem, plan, chip)
+def _resident(
+    kernel: str,
+    tile: tuple[int, int, int],
+    warps: tuple[int, int],
+    stages: int,
+    multiplied: str,
+    bits: tuple[int, int, int],
+    chip: GpuChip,
+) -> int:
+    whole = Problem(
+        m=_EDGE, n=_EDGE, k=_EDGE, multiplied=multiplied, lhs_bits=bits[0], rhs_bits=bits[1], out_bits=bits[2]
+    )
+    program = _program(Plan(kernel=kernel, tile=tile, warps=warps, stages=stages), whole, chip)
     sm, shared = chip.sm, chip.memory["shared"]
     warp_registers = -(-program.registers * sm.warp_size // sm.register_unit) * sm.register_unit
     if program.registers > sm.max_registers or program.shared_bytes > shared.cta_bytes:
         return 0
+    taken = program.shared_bytes + shared.reserved_bytes if program.shared_bytes else 0
     return min(
         sm.max_ctas,
         sm.max_warps // program.warps,
         sm.registers // (warp_registers * program.warps),
-        shared.bytes // (program.shared_bytes + shared.reserved_bytes)
-        if program.shared_bytes
-        else sm.max_ctas,
+        shared.bytes // taken if taken else sm.max_ctas,
     )
-
-
-def resident(plan: Plan, problem: Problem, chip: GpuChip) -> int:
-    """Blocks that an SM holds at once: by registers, shared memory, warps and slots; 0 where none fits."""
-    return _resident(replace(plan, split_k=1), alike(problem), chip)

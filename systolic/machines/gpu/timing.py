@@ -146,8 +146,9 @@ def _grid(problem: Problem, plan: Plan, chip: GpuChip) -> _Grid:
         size * other // share
         for size, other, share in zip((lhs, rhs), (along_n, along_m), plan.cluster[::-1], strict=True)
     )
+    steps = L.MILLI // HIT_STEP
     hits = tuple(
-        min(L.MILLI, max(0, round((1 - Fraction(miss, max(1, total))) * L.MILLI / HIT_STEP) * HIT_STEP))
+        max(0, (2 * steps * (total - miss) + total) // (2 * max(1, total))) * HIT_STEP
         for miss, total in zip(misses, loaded, strict=True)
     )
     return _Grid(
@@ -222,13 +223,14 @@ def _bound(problem: Problem, plan: Plan, chip: GpuChip) -> int:
     lhs, rhs, out = problem.compulsory_bytes
     along_m, along_n, _ = plan.blocks(problem)
     through = lhs * along_n // plan.cluster[1] + rhs * along_m // plan.cluster[0] + out
-    times = [Fraction(compute), Fraction(through, l2.bytes_per_cycle or through)]
-    times.append(_dram_cycles(problem, grid, chip))
-    loaded = Fraction(through - out, grid.blocks)
-    ahead = loaded / grid.trips * max(1, plan.stages - 1) * min(grid.held, busiest)
+    onchip = -(-through // l2.bytes_per_cycle) if l2.bytes_per_cycle else 0
     latency = max(1, mean_latency(chip) + dram.latency_ns * chip.clock_hz // 10**9)
-    times.append(busiest * loaded / min(Fraction(SM_PORT_BYTES), max(Fraction(1), ahead / latency)))
-    return ceil(max(times)) + reduction_cycles(problem, plan, chip)
+    loaded = -(-(through - out) // grid.blocks)
+    ahead = loaded * max(1, plan.stages - 1) * min(grid.held, busiest) // grid.trips
+    per_cycle = min(SM_PORT_BYTES, max(1, -(-ahead // latency)))
+    alone = busiest * loaded // per_cycle
+    moving = ceil(_dram_cycles(problem, grid, chip))
+    return max(compute, onchip, moving, alone) + reduction_cycles(problem, plan, chip)
 
 
 def _estimate(problem: Problem, plan: Plan, chip: GpuChip) -> int:
