@@ -13,6 +13,7 @@ import typer
 from ..errors import SystolicError
 from . import (
     animate_command,
+    calibrate_command,
     chips_command,
     compare_command,
     explain_command,
@@ -37,6 +38,7 @@ app.command("chips")(chips_command.chips)
 app.command("explain")(explain_command.explain)
 app.command("fusion")(fusion_command.fusion)
 app.command("compare")(compare_command.compare)
+app.command("calibrate")(calibrate_command.calibrate)
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C: 128 + SIGINT."""

@@ -148,13 +148,29 @@ def _batches(measured: object, shipped: bool | Sequence[str]) -> list[Batch]:
     if not paths and not ids:
         raise SystolicError("compare needs a file of measurements, or shipped measurements, got neither")
     found = [Batch(id_, shipped_sources().get(id_), shipped_rows(id_)) for id_ in ids]
-    for given in paths:
-        if not isinstance(given, (str, os.PathLike)):
-            raise SystolicError(f"measured must be the path of a file, got {shown(given)}")
-        path = Path(given)
-        rows, notes = read_measured(path)
-        found.append(Batch(path.name, shipped_sources().get(path.stem), rows, notes))
-    return found
+    return found + [_read_batch(given) for given in paths]
+
+
+def _read_batch(given: object) -> Batch:
+    """The rows of a file."""
+    if not isinstance(given, (str, os.PathLike)):
+        raise SystolicError(f"measured must be the path of a file, got {shown(given)}")
+    path = Path(given)
+    rows, notes = read_measured(path)
+    return Batch(path.name, shipped_sources().get(path.stem), rows, notes)
+
+
+def read_batch(given: str | os.PathLike[str]) -> Batch:
+    """The rows of a file, or of what ships under the id `given`.
+
+    Raises
+    ------
+    SystolicError
+        If it cannot be read.
+    """
+    if isinstance(given, str) and given in shipped_sources():
+        return Batch(given, shipped_sources()[given], shipped_rows(given))
+    return _read_batch(given)
 
 
 def _by_key(rows: Iterable[Row]) -> dict[_Key, list[Row]]:
@@ -204,7 +220,7 @@ def _group(
     simulator = Simulator(chip)
     floor = 0.0 if batch.source is None else batch.source.floor_us
     refused: dict[str, int] = {}
-    chosen = _sampled(_simulable(rows, refused), sample, floor)
+    chosen = _sampled(simulable(rows, refused), sample, floor)
     watch.start(f"{key.device} {key.dtype}", len(chosen))
     points: list[Point] = []
     tiny: list[Point] = []
@@ -237,7 +253,7 @@ def _group(
     )
 
 
-def _simulable(rows: Iterable[Row], refused: dict[str, int]) -> list[Row]:
+def simulable(rows: Iterable[Row], refused: dict[str, int]) -> list[Row]:
     """The rows whose work can be built; `refused` counts the reasons of the others."""
     found = []
     for row in rows:
