@@ -167,7 +167,8 @@ def carried_out(
     elif op in (COMMIT, COMMIT_MATH, WAIT_COPY, WAIT_MATH):
         _group(op, w, program[pc, ARG], warp)
     elif op == BARRIER:
-        _arrive(slot, w, now + max(latency, 1), settings, warps, warp, slots, scheds)
+        needed = program[pc, ARG] if program[pc, ARG] else slots[slot, ALIVE]
+        _arrive(slot, w, now + max(latency, 1), needed, settings, warps, warp, slots, scheds)
     elif op == SIGNAL:
         slots[slot, SUMMED] += 1
         nudge(slot, now, program, settings, warps, warp, scheds)
@@ -195,13 +196,21 @@ def _group(op: int, w: int, left: int, warp: Any) -> None:
 
 @kernel(**BARE)
 def _arrive(
-    slot: int, w: int, passed: int, settings: Any, warps: int, warp: Any, slots: Any, scheds: Any
+    slot: int,
+    w: int,
+    passed: int,
+    needed: int,
+    settings: Any,
+    warps: int,
+    warp: Any,
+    slots: Any,
+    scheds: Any,
 ) -> None:
-    """A warp comes to its block's barrier; the last one opens it."""
+    """A warp comes to a barrier of its block where `needed` meet; the last one opens it."""
     slots[slot, ARRIVED] += 1
     warp[w, REASON] = SYNC
     warp[w, WAKE] = NEVER
-    if slots[slot, ARRIVED] < slots[slot, ALIVE]:
+    if slots[slot, ARRIVED] < needed:
         return
     slots[slot, ARRIVED] = 0
     for other in range(slot * warps, slot * warps + warps):

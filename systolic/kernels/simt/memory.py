@@ -61,7 +61,7 @@ def transfer(
             counted[access, place] = _touched(op, access, base, accesses, offsets, settings, seen)
         many = counted[access, place]
         tally[COUNT + SECTORS] += many
-        return _streamed(operand, many, op == STORE, sm, now, settings, hits, unit, chip, tally)
+        return int(_streamed(operand, many, op == STORE, sm, now, settings, hits, unit, chip, tally))
     many, done = _touched(op, access, base, accesses, offsets, settings, seen), now
     tally[COUNT + SECTORS] += many
     for i in range(many):
@@ -125,12 +125,12 @@ def _streamed(
     tally[COUNT + L2_LOOKUPS] += many
     tally[COUNT + L2_HITS] += many if stores else many - moved
     if stores:
-        return (max(at_port, at_l2) + MILLI - 1) // MILLI + settings[L2_LATENCY]
+        return int((max(at_port, at_l2) + MILLI - 1) // MILLI + settings[L2_LATENCY])
     done = (served + MILLI - 1) // MILLI + settings[L2_LATENCY] if moved < many else now
     if moved:
         far = settings[L2_LATENCY] + settings[DRAM_LATENCY]
         done = max(done, (at_dram + MILLI - 1) // MILLI + far)
-    return done
+    return int(done)
 
 
 @kernel(inline="always", **BARE)
@@ -155,9 +155,9 @@ def _sector(
         sets, ways = settings[L1_SETS], settings[L1_WAYS]
         if _lookup(row, sets, ways, sector, settings[LINE], False, chip, cache) == 0:
             tally[COUNT + L1_HITS] += 1
-            return now + settings[L1_LATENCY]
+            return int(now + settings[L1_LATENCY])
     if not settings[STEPPED_L2]:
-        return _streamed(operand, 1, stores, sm, now, settings, hits, unit, chip, tally)
+        return int(_streamed(operand, 1, stores, sm, now, settings, hits, unit, chip, tally))
     unit[sm, PORT_FREE] = max(unit[sm, PORT_FREE], now * MILLI) + settings[PORT_MILLI]
     chip[L2_FREE] = max(chip[L2_FREE], now * MILLI) + settings[L2_MILLI]
     served = max(unit[sm, PORT_FREE], chip[L2_FREE])
@@ -169,10 +169,10 @@ def _sector(
         tally[READ + 2 * operand + 1] += leaving * settings[SECTOR]
     if hit:
         tally[COUNT + L2_HITS] += 1
-        return (served + MILLI - 1) // MILLI + settings[L2_LATENCY]
+        return int((served + MILLI - 1) // MILLI + settings[L2_LATENCY])
     chip[DRAM_FREE] = max(chip[DRAM_FREE], served) + settings[DRAM_MILLI]
     tally[READ + 2 * operand] += settings[SECTOR]
-    return (chip[DRAM_FREE] + MILLI - 1) // MILLI + settings[L2_LATENCY] + settings[DRAM_LATENCY]
+    return int((chip[DRAM_FREE] + MILLI - 1) // MILLI + settings[L2_LATENCY] + settings[DRAM_LATENCY])
 
 
 @kernel(inline="always", **BARE)

@@ -54,7 +54,7 @@ def step_sms(
     RuntimeError
         If all warps that are left wait for one another.
     """
-    subs, held, warps, blocks = settings[SUB_CORES], settings[HELD], len(starts), len(bases)
+    subs, held, warps = settings[SUB_CORES], settings[HELD], len(starts)
     warp = np.zeros((sms * held * warps, WARP_COLUMNS), np.int64)
     slots = np.zeros((sms * held, SLOT_COLUMNS), np.int64)
     scheds = np.zeros((sms * subs, AGE + held * ((warps + subs - 1) // subs)), np.int64)
@@ -129,8 +129,9 @@ def _stepped(
             if op in (LOAD, STORE, COPY, BULK):
                 access = program[pc, ACCESS]
                 done = transfer(
-                    op, access, block, w - slot * warps, warp[w, TRIP], sm, now, accesses, offsets, shifts, bases, trips,
-                    settings, hits, unit, chip, cache, seen, counted, tally,
+                    op, access, block, w - slot * warps, warp[w, TRIP], sm, now,
+                    accesses, offsets, shifts, bases, trips, settings, hits, unit, chip,
+                    cache, seen, counted, tally,
                 )  # fmt: skip
                 cycles = accesses[access, SHARED_CYCLES]
                 moved(
@@ -177,7 +178,7 @@ def _stepped(
     last = max(chip[L2_FREE], chip[DRAM_FREE])
     for sm in range(sms):
         last = max(last, unit[sm, PORT_FREE])
-    return max(now, (last + MILLI - 1) // MILLI)
+    return int(max(now, (last + MILLI - 1) // MILLI))
 
 
 @kernel(**BARE)
@@ -223,7 +224,7 @@ def _leave(s: int, w: int, slot: int, warp: Any, slots: Any, scheds: Any) -> int
         scheds[s, i] = scheds[s, i + 1]
     warp[w, WAKE] = NEVER
     slots[slot, ALIVE] -= 1
-    return slots[slot, ALIVE]
+    return int(slots[slot, ALIVE])
 
 
 @kernel(inline="always", **BARE)
