@@ -80,8 +80,9 @@ def stepped_grid(problem: Problem, plan: Plan, chip: GpuChip, regime: Regime) ->
 def time_grid(problem: Problem, plan: Plan, chip: GpuChip) -> KernelTiming:
     """Cycles, causes, stalls, counts and DRAM bytes of one kernel, by stepping all of its grid.
 
-    What a cause takes is what vanishes with it, as in :func:`systolic.machines.gpu.timing.time_kernel`;
-    what the results still have in L2 at the end counts as written.
+    What a cause takes is what vanishes with it, as in :func:`~systolic.machines.gpu.timing.time_kernel`. What
+    L2 still holds of the results at the end leaves it while main memory has nothing else to do, at the latest
+    before the kernel counts as done.
     """
     tiled = time_kernel(problem, plan, chip, "tiled")
     run = _ideal(problem, plan, chip)
@@ -100,14 +101,18 @@ def time_grid(problem: Problem, plan: Plan, chip: GpuChip) -> KernelTiming:
         "stall_onchip": no_dram - no_onchip,
         "stall_dram": run.cycles - no_dram,
     }
-    cycles = run.cycles + adding
+    read = {name: int(run.tally[L.READ + 2 * i]) for i, name in enumerate(OPERANDS)}
+    out = problem.compulsory_bytes[2]
+    crossing = chip.memory["dram"].transfer_cycles(read["lhs"] + read["rhs"] + out, chip.clock_hz)
+    draining = max(0, crossing - run.cycles)
+    causes["stall_dram"] += draining
+    cycles = run.cycles + draining + adding
     stalls = {name: int(run.tally[L.STALL + i]) for i, name in enumerate(STALLS)}
     counters = {name: int(run.tally[L.COUNT + index]) for name, index in COUNTERS.items()}
     units = cycles * chip.sms
     counters |= {"warp_cycles": sum(stalls.values()), "unit_cycles": units}
     counters |= {"issue_slots": units * chip.sm.sub_cores, "warp_slots": units * chip.sm.max_warps}
-    read = {name: int(run.tally[L.READ + 2 * i]) for i, name in enumerate(OPERANDS)}
-    dram = {name: (read[name], 0) for name in ("lhs", "rhs")} | {"out": (0, problem.compulsory_bytes[2])}
+    dram = {name: (read[name], 0) for name in ("lhs", "rhs")} | {"out": (0, out)}
     return replace(
         tiled,
         cycles=cycles,
