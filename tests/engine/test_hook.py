@@ -48,5 +48,5 @@ def test_integer_overflow_is_counted_not_hidden() -> None:
 def test_a_kind_without_a_machine_is_refused() -> None:
     chip = load_chip("tpu-v4")
     object.__setattr__(chip, "kind", "abacus")
-    with pytest.raises(SystolicError, match="no machine models kind 'abacus'; known: .*tpu"):
+    with pytest.raises(SystolicError, match=r"no machine models kind 'abacus'; known: .*tpu"):
         machine_of(dataclasses.replace(chip, kind="abacus"))
