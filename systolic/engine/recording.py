@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +18,8 @@ from ..chips.tpu import TpuChip
 from ..dtypes import DTYPES
 from ..errors import SystolicError, did_you_mean, shown
 from ..machines.base import Options
+from ..mapping.plan import array_work
+from ..mapping.schedule import loop_counts
 from ..numerics.inputs import generator, seeded_inputs
 from ..quantity import format_bytes
 from ..recorded import ArrayRecord, Slice
@@ -33,6 +36,8 @@ VALUES = ("digits", "normal")
 PE_CLOCKS = 300_000
 """Up to this many PE clocks, and :data:`PES` PEs, every register of every clock is kept."""
 PES = 1024
+TILES = 100_000
+"""Tiles of one array, of one occurrence, up to which it is recorded."""
 CYCLES = 4096
 """Cycles that are recorded of an array that is counted by cells of PEs."""
 SLICES = 4000
@@ -235,23 +240,31 @@ def _run(
     operands: tuple[np.ndarray, np.ndarray],
     progress: Progress,
 ) -> Run:
-    from ..machines.tpu.recording import record_array
+    from ..machines.tpu.recording import first_work, record_array
 
+    _refuse_too_many_tiles(row, step)
     cycles, pes = step.mapped.cost.cycles, chip.array.rows * chip.array.cols
-    by_cell = pes > PES or cycles * pes > PE_CLOCKS
-    shown_cycles = cycles
-    if by_cell and pes <= PES:
-        by_cell, shown_cycles = False, min(cycles, PE_CLOCKS // pes)
-    elif by_cell:
-        shown_cycles = min(cycles, CYCLES)
-    if shown_cycles < cycles:
+    by_cell = pes > PES
+    window = CYCLES if by_cell else PE_CLOCKS // pes
+    if first_work(step) + window < cycles:
         progress.announce(
-            f"{row.name} takes {cycles:,} cycles of {pes:,} PEs; the array is shown in its first "
-            f"{shown_cycles:,}, its schedule as a whole; for all registers take a smaller M,N,K"
+            f"{row.name} takes {cycles:,} cycles of {pes:,} PEs; the array is shown in the first {window:,} "
+            "in which it works, its schedule as a whole; for all registers take a smaller M,N,K"
         )
-    array = record_array(step, chip, *operands, cycles=shown_cycles, by_cell=by_cell)
+    array = record_array(step, chip, *operands, cycles=window, by_cell=by_cell)
     slices, end = _slices(step, cycles)
     return Run(row=row, array=array, slices=slices, slices_end=end)
+
+
+def _refuse_too_many_tiles(row: Result, step: GemmStep) -> None:
+    """Every tile of an array is laid out before the first is stepped."""
+    problem, plan = step.mapped.split.busiest, step.mapped.plan
+    tiles, _, _ = array_work(problem, plan.split, plan.tile)
+    if (total := int(tiles) * prod(loop_counts(problem, plan))) > TILES:
+        raise SystolicError(
+            f"{row.name} must have at most {TILES:,} tiles of the array to be recorded, got {total:,}; take "
+            "a smaller M,N,K, a shorter --seq, or a larger array"
+        )
 
 
 def _slices(step: GemmStep, cycles: int) -> tuple[tuple[Slice, ...], int]:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import systolic
+from systolic.engine import recording
 from systolic.engine.recording import record
 from systolic.errors import SystolicError
 from systolic.workload import Gemm
@@ -98,19 +99,30 @@ def test_operands_too_large_to_draw_are_refused_before_they_are_drawn() -> None:
         record(Gemm(m=8, n=10**5, k=10**4), on="tpu-v4")
 
 
-def test_what_is_cut_short_is_said_first() -> None:
+def test_more_tiles_than_can_be_laid_out_are_refused() -> None:
+    """2048^3 on 4x4 PEs: 512 x 512 tiles."""
+    with pytest.raises(
+        SystolicError, match=r"at most 100,000 tiles of the array to be recorded, got 262,144;"
+    ):
+        record(Gemm(m=2048, n=2048, k=2048, dtype="fp32"))
+
+
+def test_what_is_cut_short_is_said_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recording, "PE_CLOCKS", 16 * 300)
     heard = Heard()
-    (run,) = record(Gemm(m=200, n=100, k=100, dtype="fp32"), progress=heard).runs
-    assert run.array.cycles == 300_000 // 16 < run.array.total_cycles
+    (run,) = record(Gemm(m=30, n=20, k=20, dtype="fp32"), progress=heard).runs
+    assert run.array.cycles == 300 < run.array.total_cycles
     assert not run.array.is_whole
     assert heard.lines == [
-        f"matmul takes {run.row.cycles:,} cycles of 16 PEs; the array is shown in its first 18,750, its "
-        "schedule as a whole; for all registers take a smaller M,N,K"
+        f"matmul takes {run.row.cycles:,} cycles of 16 PEs; the array is shown in the first 300 in which it "
+        "works, its schedule as a whole; for all registers take a smaller M,N,K"
     ]
 
 
-def test_a_long_schedule_is_kept_up_to_a_time() -> None:
-    (run,) = record(Gemm(m=8, n=400, k=200, dtype="fp32")).runs
+def test_a_long_schedule_is_kept_up_to_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recording, "SLICES", 50)
+    (run,) = record(Gemm(m=8, n=40, k=20, dtype="fp32")).runs
     on_array = [part for part in run.slices if part.unit == "array"]
+    assert len(on_array) <= 50
     assert on_array[0].start == 0 and on_array[-1].stop == run.slices_end < run.row.cycles
     assert all(a.stop == b.start for a, b in pairwise(on_array))

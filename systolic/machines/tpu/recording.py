@@ -43,7 +43,7 @@ def record_array(
     lhs, rhs
         Operands (batch, m, k) and (batch, k, n): float32, or integers.
     cycles
-        Record only the first so many cycles.
+        Record so many cycles from when the array begins to work, and those before; None: all.
     by_cell
         Count by cells of PEs (:class:`~systolic.recorded.Grid`) instead of keeping the registers of each.
 
@@ -57,7 +57,8 @@ def record_array(
     problem, plan = step.mapped.split.busiest, step.mapped.plan
     core = Core(problem, plan)
     total = step.mapped.cost.cycles
-    shown = total if cycles is None else min(cycles, total)
+    # A tile is on the array once its weights are; the record begins with one.
+    shown = total if cycles is None else min(first_work(step) + max(cycles, problem.timing.load + 1), total)
     core.run(until=shown)
     lhs, rhs = lhs[: problem.batch, : problem.m], rhs[: problem.batch, :, : problem.n]
     a, b = entering_parts(step, lhs, rhs)
@@ -69,8 +70,14 @@ def record_array(
     if not by_cell:
         named = [[_numbered(part[0])] * len(parts) for part, parts in ((a[0], a), (b[0], b))]
         twin = array_of(step, chip, core, 0, lambda _: (named[0], named[1]))
-        recorder.named = list(twin.clocked(clocks))
+        recorder.name(twin.clocked(clocks))
     return recorder.record(chip, a[0], b[0], total)
+
+
+def first_work(step: GemmStep) -> int:
+    """Cycles of one occurrence until the array begins to work: it waits for its first words."""
+    parts = array_slices(step.mapped.split.busiest, step.mapped.plan)
+    return next(part.start for part in parts if not part.cause.startswith("stall"))
 
 
 def _numbered(operand: np.ndarray) -> np.ndarray:
@@ -96,8 +103,8 @@ class _Recorder:
         self.step, self.array, self.core, self.cycles = step, array, core, cycles
         problem = core.problem
         self.states = [next(iter(array.states()))]
-        self.words: list[Clocked] = []
-        self.named: list[Clocked] = []
+        self.words: dict[str, list[np.ndarray]] = {name: [] for name in _LOGGED}
+        self.named: dict[str, list[np.ndarray]] = {}
         self.busy = [0]
         self.macs = [0]
         self.leaving: list[Leaving] = []
@@ -109,25 +116,40 @@ class _Recorder:
 
     def take(self, clock: Clocked) -> None:
         """Note what a clock left in the registers, and what left the array."""
-        self.words.append(clock)
+        for name, words in self.words.items():
+            words.append(getattr(clock, name))
         self.busy.append(int(_multiplying(clock.state).any(axis=0).sum()))
         self.macs.append(clock.macs)
         if self.cells:
             self.cells.append(self._cells(clock.state))
         else:
             self.states.append(clock.state)
-        mark = 1 if self.array.output_stationary else TOKEN
-        for lane, col in zip(*np.nonzero(clock.bottom_flags & mark), strict=True):
-            place = self.waiting[lane][col].popleft() if self.waiting[lane][col] else None
-            if place is not None:
-                self._leave(place, clock.bottom[lane, col])
+        self._leave(clock)
 
-    def _leave(self, place: _Place, value: np.generic) -> None:
-        here = self.out[place.batch, place.row : place.row + 1, place.col : place.col + 1]
-        add_sums(here, np.asarray(value).reshape(1, 1), self.step)
-        cycle = len(self.words)
-        at = (place.batch, place.row, place.col)
-        self.leaving.append(Leaving(cycle, *at, value.item(), here[0, 0].item()))
+    def _leave(self, clock: Clocked) -> None:
+        """Hand the sums that the bottom shows to the accumulators; no two of a clock go to one place."""
+        mark = 1 if self.array.output_stationary else TOKEN
+        shown = list(zip(*np.nonzero(clock.bottom_flags & mark), strict=True))
+        places = [
+            self.waiting[lane][col].popleft() if self.waiting[lane][col] else None for lane, col in shown
+        ]
+        left = [(*place, *at) for place, at in zip(places, shown, strict=True) if place is not None]
+        if not left:
+            return
+        batch, row, col, lane, column = (np.array(index) for index in zip(*left, strict=True))
+        values, sums = clock.bottom[lane, column], self.out[batch, row, col]
+        add_sums(sums, values, self.step)
+        self.out[batch, row, col] = sums
+        cycle = len(self.macs) - 1
+        self.leaving += map(
+            Leaving,
+            [cycle] * len(left),
+            batch.tolist(),
+            row.tolist(),
+            col.tolist(),
+            values.tolist(),
+            sums.tolist(),
+        )
 
     def _cells(self, state: dict[str, np.ndarray]) -> np.ndarray:
         """(streaming, held, busy) PEs in each cell."""
@@ -137,7 +159,7 @@ class _Recorder:
 
     def record(self, chip: TpuChip, lhs: np.ndarray, rhs: np.ndarray, total: int) -> ArrayRecord:
         """All of it."""
-        last = len(self.words)
+        last = len(self.macs) - 1
         states = self.states + [self.states[-1]] * (self.cycles - last if not self.cells else 0)
         cells = np.array(self.cells + self.cells[-1:] * (self.cycles - last)) if self.cells else None
         formats = self.step.formats
@@ -156,7 +178,7 @@ class _Recorder:
             registers={} if self.cells else {n: np.stack([s[n] for s in states]) for n in states[0]},
             grid=None if cells is None else Grid(self.side, cells[:, 0], cells[:, 1], cells[:, 2]),
             origins=self._origins(),
-            **{name: self._logged(self.words, name) for name in _LOGGED},
+            **{name: self._logged(words) for name, words in self.words.items()},
             leaving=tuple(self.leaving),
             causes=self._causes(),
             macs=np.pad(np.array(self.macs), (0, self.cycles - last), mode="edge"),
@@ -168,20 +190,27 @@ class _Recorder:
             unit_roundoff=0.0 if exact else DTYPES[formats.acc].unit_roundoff,
         )
 
-    def _origins(self) -> dict[str, np.ndarray]:
-        if not self.named:
-            return {}
-        origins = {name: self._logged(self.named, name) for name in ("left", "top")}
-        for name in ("act", "weight"):
-            log = np.stack([clock.state[name] for clock in self.named])
-            before, after = ([(n, 0), *[(0, 0)] * (log.ndim - 1)] for n in (1, 0))
-            after[0] = (0, self.cycles - len(log))
-            origins[name] = np.pad(np.pad(log, before), after, mode="edge")
-        return {name: words.astype(np.int32) for name, words in origins.items()}
+    def name(self, clocks: Iterator[Clocked]) -> None:
+        """Take the clocks of the twin whose words are their own places."""
+        self.named = {name: [] for name in ("left", "top", "act", "weight")}
+        for clock in clocks:
+            for name, words in self.named.items():
+                words.append(getattr(clock, name) if name in _LOGGED else clock.state[name])
 
-    def _logged(self, clocks: Sequence[Clocked], name: str) -> np.ndarray:
-        log = np.stack([getattr(clock, name) for clock in clocks])
-        return np.pad(log, ((0, self.cycles - len(log)), (0, 0), (0, 0)))
+    def _origins(self) -> dict[str, np.ndarray]:
+        origins = {}
+        for name, words in self.named.items():
+            log = self._logged(words)
+            if name not in _LOGGED:  # registers begin with reset
+                log = np.concatenate([np.zeros_like(log[:1]), log])
+            origins[name] = log.astype(np.int32)
+        return origins
+
+    def _logged(self, words: Sequence[np.ndarray]) -> np.ndarray:
+        """Words of each clock; nothing moves after the last one."""
+        log = np.stack(words)
+        around = [(0, self.cycles - len(log)), *[(0, 0)] * (log.ndim - 1)]
+        return np.pad(log, around)
 
     def _causes(self) -> tuple[str, ...]:
         causes: list[str] = []
@@ -203,7 +232,7 @@ class _Recorder:
         return {n: (words * problem.operands[n].bits + 7) // 8 for n, words in entered.items()}
 
     def _words_in(self, name: str) -> np.ndarray:
-        counts = (self._logged(self.words, name) & REAL != 0).sum(axis=(1, 2))
+        counts = (self._logged(self.words[name]) & REAL != 0).sum(axis=(1, 2))
         return np.concatenate([[0], np.cumsum(counts)])
 
 

@@ -42,8 +42,8 @@ def one_array(chip: TpuChip) -> TpuChip:
     return replace(chip, cores=1, mxus_per_core=1)
 
 
-@settings(max_examples=25)
-@given(busy_chips(), small_gemms(), st.sampled_from(DATAFLOWS))
+@settings(max_examples=12)
+@given(busy_chips(), small_gemms(9), st.sampled_from(DATAFLOWS))
 def test_the_last_frame_is_the_report(chip: TpuChip, gemm: Gemm, dataflow: str) -> None:
     chip, gemm = one_array(chip), replace(gemm, count=1)
     seen, row = recorded(gemm, chip, dataflow=dataflow), costed(gemm, chip, dataflow=dataflow)
@@ -60,8 +60,8 @@ def test_the_last_frame_is_the_report(chip: TpuChip, gemm: Gemm, dataflow: str) 
         assert int(seen.entered["psum"][-1]) == row.bytes["acc"]["psum"].write
 
 
-@settings(max_examples=25)
-@given(busy_chips(), small_gemms(), st.sampled_from(DATAFLOWS), seeds())
+@settings(max_examples=12)
+@given(busy_chips(), small_gemms(9), st.sampled_from(DATAFLOWS), seeds())
 def test_what_leaves_becomes_the_product(chip: TpuChip, gemm: Gemm, dataflow: str, seed: int) -> None:
     """Whole numbers with sums below 2^24 have one right answer in every order (accumulators permitting)."""
     chip, gemm = one_array(replace(chip, array=replace(chip.array, acc={}))), replace(gemm, count=1)
@@ -73,8 +73,8 @@ def test_what_leaves_becomes_the_product(chip: TpuChip, gemm: Gemm, dataflow: st
     np.testing.assert_array_equal(out, lhs.astype(np.float64) @ rhs.astype(np.float64))
 
 
-@settings(max_examples=25)
-@given(busy_chips(), small_gemms(), st.sampled_from(DATAFLOWS), st.data())
+@settings(max_examples=12)
+@given(busy_chips(), small_gemms(9), st.sampled_from(DATAFLOWS), st.data())
 def test_every_register_is_the_stepped_engines(
     chip: TpuChip, gemm: Gemm, dataflow: str, data: st.DataObject
 ) -> None:
@@ -98,11 +98,23 @@ def test_a_part_of_a_run_is_its_beginning(shape: tuple[int, int, int], dataflow:
     chip, gemm = load_chip("teaching-4x4"), Gemm(m=m, n=n, k=k, dtype="fp32")
     step, operands = lowered(gemm, chip, dataflow=dataflow), drawn_operands(gemm, 1)
     whole, part = record_array(step, chip, *operands), record_array(step, chip, *operands, cycles=cycles)
-    assert part.cycles == min(cycles, whole.cycles) and part.total_cycles == whole.cycles
+    least = 1 if dataflow == "os" else 5  # its first weights and a clock
+    assert part.cycles == min(max(cycles, least), whole.cycles) and part.total_cycles == whole.cycles
     for name, register in part.registers.items():
         np.testing.assert_array_equal(register, whole.registers[name][: part.cycles + 1])
     assert part.causes == whole.causes[: part.cycles]
     assert part.leaving == tuple(event for event in whole.leaving if event.cycle <= part.cycles)
+
+
+def test_a_part_begins_where_the_array_does() -> None:
+    """4 GB/s at 1 GHz: the 64 bytes of B take 16 cycles, and 5 of latency, before a weight can enter."""
+    slow = {"memory.dram.bytes_per_s": "4 GB/s", "memory.dram.latency_ns": 5}
+    step = lowered(Gemm(m=4, n=4, k=4, dtype="fp32"), load_chip("teaching-4x4", slow))
+    seen = record_array(
+        step, load_chip("teaching-4x4", slow), np.ones((1, 4, 4)), np.ones((1, 4, 4)), cycles=3
+    )
+    assert set(seen.causes[:21]) == {"stall_dram"}
+    assert seen.causes[-5:] == ("preload",) * 4 + ("fill",)  # a first tile is there, however short the part
 
 
 @pytest.mark.parametrize("dataflow", DATAFLOWS)
