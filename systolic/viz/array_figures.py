@@ -8,6 +8,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from .. import __version__
 from ..engine.recording import Recording, Run
+from ..kernels.stationary import REAL
 from ..quantity import format_hz
 from ..recorded import ArrayRecord
 from .palette import CAUSE_FILLS, LIGHT, OPERAND_FILLS, Fill
@@ -26,7 +27,13 @@ def busy_share(array: ArrayRecord) -> np.ndarray:
     (rows, cols), or one mean per cell of PEs where the record counts by cells.
     """
     if array.grid is None:
-        return np.asarray(array.registers["valid"][1:].max(axis=1).mean(axis=0), np.float64)
+        state = array.registers
+        if array.dataflow == "os":
+            held = state["weight_flags"] & REAL != 0
+        else:
+            held = state["weight_real"][:, None] != 0
+        multiplies = (state["valid"] & held).any(axis=1)
+        return np.asarray(multiplies[1:].mean(axis=0), np.float64)
     busy, side = array.grid.busy[1:], array.grid.side
     down = np.minimum(side, array.rows - side * np.arange(busy.shape[1]))
     across = np.minimum(side, array.cols - side * np.arange(busy.shape[2]))

@@ -1,7 +1,8 @@
 """The colours of all pictures and pages: one house, light and dark, safe for colour-blind readers.
 
-The eight hues are those of M. Okabe and K. Ito, *Color Universal Design* (2008), chosen to stay apart under
-the common forms of colour blindness. Where more is told apart than they can say, a hatch helps.
+The hues are those of M. Okabe and K. Ito, *Color Universal Design* (2008), chosen to stay apart under the
+common forms of colour blindness, and a grey that is dark enough to stay apart from their purple. Where more
+is told apart than they can say, a hatch helps.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 ORANGE, SKY, GREEN, YELLOW = "#e69f00", "#56b4e9", "#009e73", "#f0e442"
-BLUE, VERMILION, PURPLE, GREY = "#0072b2", "#d55e00", "#cc79a7", "#8a8f98"
+BLUE, VERMILION, PURPLE, GREY = "#0072b2", "#d55e00", "#cc79a7", "#6a717c"
 
 LIGHT = {
     "paper": "#fbfaf7",

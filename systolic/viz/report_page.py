@@ -32,6 +32,7 @@ from .report_tables import (
     bytes_table,
     cause_table,
     check_table,
+    figure,
     mapping_table,
     number,
     ops_table,
@@ -84,12 +85,12 @@ def _comparison(report: Report) -> Iterator[Part]:
             (
                 chip.chip.name,
                 chip.totals.bound_by,
-                Cell(f"{chip.chip.clock_hz / 1e6:,.4g}", chip.chip.clock_hz),
+                figure(chip.chip.clock_hz, 10**6),
                 number(chip.totals.cycles),
-                Cell(f"{seconds * 1e6:,.4g}", seconds),
+                figure(seconds, 1e-6),
                 Cell(f"{first.seconds / seconds:.3g}", first.seconds / seconds) if seconds else Cell(""),
                 percent(chip.utilization),
-                Cell(f"{dram / 2**20:,.4g}", dram),
+                figure(dram, 2**20),
                 number(chip.fits.chips_needed),
             )
         )
@@ -178,7 +179,7 @@ def _facts(chip: ChipReport) -> tuple[Fact, ...]:
         Fact(name="limits", value=limits_of(chip).removeprefix("limits: ")),
         Fact(name="memory", value=str(chip.fits), about=about("fits")),
         Fact(
-            name="work", value=f"{format_count(sum(row.macs for row in chip.rows))}MAC", about=about("macs")
+            name="work", value=f"{sum(row.macs for row in chip.rows):,} MAC", about=about("macs")
         ),
         Fact(name="source", value=chip.totals.source, about=about("source")),
     )

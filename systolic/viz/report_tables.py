@@ -28,6 +28,12 @@ def number(value: int) -> Cell:
     return Cell(f"{value:,}", value)
 
 
+def figure(value: float, unit: float) -> Cell:
+    """A figure in units of `unit`, four digits and never an exponent."""
+    shown = value / unit
+    return Cell(f"{shown:,.0f}" if shown >= 1e4 else f"{shown:.4g}", value)
+
+
 def _row(*cells: Cell | str) -> Row:
     return cells
 
@@ -131,7 +137,7 @@ def _macs(macs: int) -> Cell:
 
 def _time(cycles: int, seconds: float, total: int) -> tuple[Cell, Cell, Cell]:
     share = cycles / total if total else None
-    return number(cycles), Cell(f"{seconds * 1e6:,.4g}", seconds), _one_digit(share, bar=True)
+    return number(cycles), figure(seconds, 1e-6), _one_digit(share, bar=True)
 
 
 def _one_digit(value: float | None, bar: bool = False) -> Cell:

@@ -153,7 +153,9 @@ def settle(figure: Figure) -> None:
 
 def stated(work: Workload, chips: Sequence[ChipReport]) -> str:
     """Every parameter of a run on one line: workload, chips with their clocks, source, version."""
-    formats = dict.fromkeys(op.dtype for op in work.ops if isinstance(op, Gemm))
+    # The rows know the format in which each chip ran; the workload may leave it to the chip.
+    ops = [row.op for chip in chips for row in chip.matmuls]
+    formats = dict.fromkeys(op.dtype for op in ops if isinstance(op, Gemm))
     parts = [work.name, work.phase, f"batch {work.batch:,}", f"seq {work.seq:,}"]
     parts += [f"KV length {work.kv_len:,}"] if work.kv_len else []
     parts += ["+".join(formats)] if formats else []
