@@ -178,9 +178,7 @@ def _facts(chip: ChipReport) -> tuple[Fact, ...]:
         Fact(name="clock", value=format_hz(chip.chip.clock_hz), about=about("clock_hz")),
         Fact(name="limits", value=limits_of(chip).removeprefix("limits: ")),
         Fact(name="memory", value=str(chip.fits), about=about("fits")),
-        Fact(
-            name="work", value=f"{sum(row.macs for row in chip.rows):,} MAC", about=about("macs")
-        ),
+        Fact(name="work", value=f"{sum(row.macs for row in chip.rows):,} MAC", about=about("macs")),
         Fact(name="source", value=chip.totals.source, about=about("source")),
     )
 
