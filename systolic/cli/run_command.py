@@ -176,8 +176,9 @@ def run(
         from ..viz.report_page import report_page
 
         write_whole(Path(html), report_page(report))
-        print(f"systolic: wrote {html}", file=sys.stderr)
     _deliver(report, json)
+    if html is not None:
+        print(f"systolic: wrote {html}", file=sys.stderr)
     if not report.passed:
         raise typer.Exit(1)
 
