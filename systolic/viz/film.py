@@ -26,20 +26,34 @@ LAST_FRAME_SECONDS = 2.0
 
 def to_image(scene: Scene, scale: float = 1.0) -> Image:
     """The scene in RGB, `scale` pixels to a point."""
-    from PIL import Image, ImageDraw
+    from PIL import Image
 
     image = Image.new("RGB", (round(scene.width * scale), round(scene.height * scale)))
-    draw = ImageDraw.Draw(image)
     for shape in scene.shapes:
         if isinstance(shape, Box):
-            corner = (shape.x * scale, shape.y * scale)
-            far = (corner[0] + shape.width * scale - 1, corner[1] + shape.height * scale - 1)
-            draw.rounded_rectangle(
-                (*corner, *far), shape.radius * scale, shape.fill, shape.line or None, max(1, round(scale))
-            )
+            size = round(shape.width * scale), round(shape.height * scale)
+            picture, mask = _box(size, shape.radius * scale, shape.fill, shape.line, max(1, round(scale)))
+            image.paste(picture, (round(shape.x * scale), round(shape.y * scale)), mask)
         elif shape.text:
             _write(image, shape, scale)
     return image
+
+
+@cache
+def _box(
+    size: tuple[int, int], radius: float, fill: str, line: str, width: int
+) -> tuple[Image, Image | None]:
+    """A rectangle and the mask of its rounded corners, drawn once, four times as large, for smooth edges."""
+    from PIL import Image, ImageDraw
+
+    if not radius:
+        return Image.new("RGB", size, fill), None
+    large = 4 * size[0], 4 * size[1]
+    picture, mask = Image.new("RGB", large, fill), Image.new("L", large)
+    around = (0, 0, large[0] - 1, large[1] - 1)
+    ImageDraw.Draw(picture).rounded_rectangle(around, 4 * radius, fill, line or None, 4 * width)
+    ImageDraw.Draw(mask).rounded_rectangle(around, 4 * radius, 255)
+    return picture.resize(size, Image.Resampling.BOX), mask.resize(size, Image.Resampling.BOX)
 
 
 def _write(image: Image, label: Label, scale: float) -> None:

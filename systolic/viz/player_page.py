@@ -20,6 +20,7 @@ from ..recorded import ArrayRecord, Slice
 from ..result import Result
 from ..workload import Gemm
 from .palette import CAUSE_FILLS, css_variables
+from .scene import longest_wait
 from .words import (
     ABOUT,
     CAPTIONS,
@@ -89,7 +90,7 @@ def _run(recording: Recording, run: Run) -> dict[str, Any]:
         "leftName": LEFT_NAMES[flow],
         "topName": TOP_NAMES[flow],
         "outName": OUT_NAMES[flow],
-        "stairs": [_longest(array.left_flags), _longest(array.top_flags)],
+        "stairs": [longest_wait(array.left_flags), longest_wait(array.top_flags)],
         "before": CAPTIONS[flow]["before"],
         "captions": CAPTIONS[flow],
         "end": max(array.cycles, run.slices_end),
@@ -137,12 +138,6 @@ def _why_no_check(array: ArrayRecord) -> str:
     if array.roundings is None:
         return "Operands enter in several parts; systolic run --check full compares the result."
     return "Too large to list here; systolic run --check full compares the result."
-
-
-def _longest(flags: np.ndarray) -> int:
-    """How far ahead of its edge the last word of the first stretch waits at the start."""
-    busy = np.flatnonzero(flags.any(axis=(1, 2)))
-    return int(busy[-1]) + 1 if len(busy) else 0
 
 
 def _slice(part: Slice) -> dict[str, Any]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from ..engine.recording import Recording, Run
 from ..kernels.stationary import REAL, TOKEN
-from ..recorded import ArrayRecord
 from .palette import BLUE, CAUSE_FILLS, GREEN, LIGHT, ORANGE
 from .words import FLOW_NAMES, LEFT_NAMES, OUT_NAMES, TOP_NAMES, facts_of, subtitle_of, title_of
 
@@ -17,7 +18,9 @@ LINE, GLOW, EDGE = "#c3c8d0", "#fff3cf", "#d9a400"
 SUMS = "#00795a"
 """The palette's green, darkened so that white text on it can be read."""
 COLOURS = {"A": (BLUE, "#ffffff"), "B": (ORANGE, "#1a1200"), "C": (SUMS, "#ffffff")}
-AHEAD, HEADER, FOOTER = 7, 92, 62
+HEADER, FOOTER = 92, 62
+AHEAD, AHEAD_ALONE = 7, 11
+"""Words of a staircase that are shown; of a small array by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +66,14 @@ class _Plan:
     left: float
     top: float
     pitch: int
+    ahead: int
 
     @classmethod
-    def of(cls, run: Run, left: float, top: float) -> _Plan:
+    def of(cls, run: Run, left: float, top: float, ahead: int) -> _Plan:
         array = run.array
         side = max(array.rows, array.cols)
         pitch = 64 if side <= 6 else 48 if side <= 10 else 34 if side <= 16 else 26
-        return cls(run, left, top, pitch)
+        return cls(run, left, top, pitch, min(ahead, longest_wait(array.left_flags)))
 
     @property
     def gap(self) -> float:
@@ -77,7 +81,7 @@ class _Plan:
 
     @property
     def x(self) -> float:
-        return self.left + AHEAD * self.gap + 12
+        return self.left + self.ahead * self.gap + 12
 
     @property
     def y(self) -> float:
@@ -86,8 +90,7 @@ class _Plan:
     @property
     def above(self) -> int:
         """Words that the staircase above shows at most."""
-        waiting = np.flatnonzero(self.run.array.top_flags.any(axis=(1, 2)))
-        return min(AHEAD, int(waiting[-1]) + 1) if len(waiting) else 0
+        return min(AHEAD, longest_wait(self.run.array.top_flags))
 
     @property
     def width(self) -> float:
@@ -98,14 +101,21 @@ class _Plan:
         return self.y - self.top + self.run.array.rows * self.pitch + 2 * self.gap + 26
 
 
+def longest_wait(flags: np.ndarray) -> int:
+    """How far from its edge the last word waits at the start."""
+    waiting = np.flatnonzero(flags.any(axis=(1, 2)))
+    return int(waiting[-1]) + 1 if len(waiting) else 0
+
+
 def scene_of(recording: Recording, cycle: int) -> Scene:
     """All runs of a recording after clock `cycle`, each at its last cycle once it is over."""
     shapes: list[Box | Label] = []
     left, bottom = 16.0, 0.0
     drawn: list[Box | Label] = []
+    small = len(recording.runs) == 1 and max(recording.runs[0].array.rows, recording.runs[0].array.cols) <= 6
     for run in recording.runs:
         if run.array.grid is None:
-            plan = _Plan.of(run, left, HEADER)
+            plan = _Plan.of(run, left, HEADER, AHEAD_ALONE if small else AHEAD)
             drawn += _array(plan, min(cycle, run.array.cycles))
             width, height = plan.width, plan.height
         else:
@@ -169,61 +179,58 @@ def _array(plan: _Plan, t: int) -> list[Box | Label]:
     base = plan.y + array.rows * pitch
     shapes.append(Label(plan.x, base + 2 * plan.gap + 14, f"{OUT_NAMES[flow]} ↓", small, SOFT, "start"))
     shapes.append(Label(plan.left, plan.top + 8, FLOW_NAMES[flow], small + 1, INK, "start"))
+    now = {name: register[t].tolist() for name, register in array.registers.items()}
     for r in range(array.rows):
         for c in range(array.cols):
-            shapes += _pe(plan, t, r, c)
+            shapes += _pe(plan, now, r, c)
     shapes += _waiting(plan, t)
     return shapes + _fallen(plan, t, base)
 
 
-def _pe(plan: _Plan, t: int, r: int, c: int) -> list[Box | Label]:
+def _pe(plan: _Plan, now: Mapping[str, Any], r: int, c: int) -> list[Box | Label]:
+    """One PE; `now` holds the registers of this clock, as lists by row and column, those of lanes by lane."""
     array, pitch = plan.run.array, plan.pitch
-    registers = array.registers
+    is_os, lanes = array.dataflow == "os", range(array.lanes)
     x, y = plan.x + c * pitch, plan.y + r * pitch
     moving, other = ("B", "A") if array.dataflow == "is" else ("A", "B")
-    flags = registers["flags"][t, :, r, c]
-    valid, held = _busy_lanes(array, t, r, c)
-    busy = bool((valid & held).any())
+    here = [lane for lane in lanes if now["flags"][lane][r][c] & TOKEN]
+    valid = [lane for lane in lanes if now["valid"][lane][r][c]]
+    held = [
+        lane for lane in lanes if (now["weight_flags"][lane] if is_os else now["weight_real"])[r][c] & REAL
+    ]
+    busy = not set(valid).isdisjoint(held)
     side, big, tiny = pitch - 5, int(pitch * 0.3), max(8, int(pitch * 0.21))
-    line = EDGE if busy else LINE
-    shapes: list[Box | Label] = [Box(x, y, side, side, GLOW if busy else CARD, line, pitch * 0.13)]
-    act_there = bool((flags & TOKEN).any())
-    acts = _joined(registers["act"][t, :, r, c][flags & TOKEN != 0])
-    if array.dataflow == "os":
-        if act_there:
-            shapes += _pill(x + side * 0.27, y + side * 0.2, acts, moving, side * 0.44, tiny, valid.any())
-        words = registers["weight_flags"][t, :, r, c] & TOKEN != 0
-        if words.any():
-            text = _joined(registers["weight"][t, :, r, c][words])
-            shapes += _pill(x + side * 0.73, y + side * 0.2, text, other, side * 0.44, tiny, held.any())
-        shapes.append(Label(x + side / 2, y + side * 0.53, _short(registers["psum"][t, r, c]), big))
-        if registers["shadow_state"][t, r, c]:
-            text = _short(registers["shadow"][t, r, c])
-            shapes += _pill(x + side / 2, y + side * 0.84, text, "C", side * 0.78, tiny)
+    shapes: list[Box | Label] = [
+        Box(x, y, side, side, GLOW if busy else CARD, EDGE if busy else LINE, pitch * 0.13)
+    ]
+    if here:
+        acts = " ".join(_short(now["act"][lane][r][c]) for lane in here)
+        high = side * (0.2 if is_os else 0.28)
+        shapes += _pill(x + side * 0.27, y + high, acts, moving, side * 0.44, tiny, bool(valid))
+    if is_os:
+        words = [lane for lane in lanes if now["weight_flags"][lane][r][c] & TOKEN]
+        if words:
+            text = " ".join(_short(now["weight"][lane][r][c]) for lane in words)
+            shapes += _pill(x + side * 0.73, y + side * 0.2, text, other, side * 0.44, tiny, bool(held))
+        shapes.append(Label(x + side / 2, y + side * 0.53, _short(now["psum"][r][c]), big))
+        if now["shadow_state"][r][c]:
+            shapes += _pill(
+                x + side / 2, y + side * 0.84, _short(now["shadow"][r][c]), "C", side * 0.78, tiny
+            )
         return shapes
-    if held.any():
-        shapes.append(Label(x + side * 0.72, y + side * 0.45, _short(registers["weight"][t, r, c]), big))
-    if registers["shadow_real"][t, r, c]:
-        text = f"({_short(registers['shadow'][t, r, c])})"
+    if held:
+        shapes.append(Label(x + side * 0.72, y + side * 0.45, _short(now["weight"][r][c]), big))
+    if now["shadow_real"][r][c]:
+        text = f"({_short(now['shadow'][r][c])})"
         shapes.append(Label(x + side * 0.8, y + side * 0.15, text, max(7, tiny - 2), SOFT))
-    falling = registers["moving_flags"][t, :, r, c] & TOKEN != 0
-    if falling.any():
-        text = _joined(registers["moving"][t, :, r, c][falling])
+    falling = [w for w in range(len(now["moving"])) if now["moving_flags"][w][r][c] & TOKEN]
+    if falling:
+        text = " ".join(_short(now["moving"][w][r][c]) for w in falling)
         shapes += _pill(x + side * 0.6, y + side * 0.16, text, other, side * 0.44, tiny)
-    if act_there:
-        shapes += _pill(x + side * 0.27, y + side * 0.28, acts, moving, side * 0.44, tiny, valid.any())
-        sums = _joined(registers["psum"][t, :, r, c][flags & TOKEN != 0])
+    if here:
+        sums = " ".join(_short(now["psum"][lane][r][c]) for lane in here)
         shapes += _pill(x + side / 2, y + side * 0.82, sums, "C", side * 0.78, tiny)
     return shapes
-
-
-def _busy_lanes(array: ArrayRecord, t: int, r: int, c: int) -> tuple[np.ndarray, np.ndarray]:
-    """Whether each lane of a PE holds an operand that moves, and one to multiply it with."""
-    registers = array.registers
-    valid = registers["valid"][t, :, r, c]
-    if array.dataflow == "os":
-        return valid, registers["weight_flags"][t, :, r, c] & REAL != 0
-    return valid, np.full(valid.shape, registers["weight_real"][t, r, c] != 0)
 
 
 def _waiting(plan: _Plan, t: int) -> list[Box | Label]:
@@ -233,12 +240,13 @@ def _waiting(plan: _Plan, t: int) -> list[Box | Label]:
     pitch, gap, tiny = plan.pitch, plan.gap, max(8, int(plan.pitch * 0.21))
     level = 0.2 if array.dataflow == "os" else 0.28
     shapes: list[Box | Label] = []
-    for ahead in range(min(AHEAD, array.cycles - t)):
+    for ahead in range(min(plan.ahead, array.cycles - t)):
         words, flags = array.left[t + ahead], array.left_flags[t + ahead]
         for r in np.flatnonzero((flags & TOKEN).any(axis=0)):
             text = _joined(words[:, r][flags[:, r] & TOKEN != 0])
             x, y = plan.x - 12 - (ahead + 0.5) * gap, plan.y + int(r) * pitch + (pitch - 5) * level
             shapes += _pill(x, y, text, moving, gap * 0.9, tiny, bool((flags[:, r] & REAL).any()))
+    for ahead in range(min(plan.above, array.cycles - t)):
         words, flags = array.top[t + ahead], array.top_flags[t + ahead]
         for c in np.flatnonzero((flags & TOKEN).any(axis=0)):
             text = _joined(words[:, c][flags[:, c] & TOKEN != 0])
@@ -265,7 +273,7 @@ def _fallen(plan: _Plan, t: int, base: float) -> list[Box | Label]:
 
 
 def _pill(
-    x: float, y: float, text: str, kind: str, width: float, size: int, valid: bool | np.bool_ = True
+    x: float, y: float, text: str, kind: str, width: float, size: int, valid: bool = True
 ) -> list[Box | Label]:
     """A word on its way; one that is padding is pale."""
     fill, ink = COLOURS[kind] if valid else ("#e4e6ea", SOFT)
@@ -278,12 +286,11 @@ def _pill(
 
 
 def _joined(values: np.ndarray) -> str:
-    return " ".join(_short(value) for value in values)
+    return " ".join(_short(value) for value in values.tolist())
 
 
-def _short(value: np.generic) -> str:
-    number = value.item()
-    return str(int(number)) if number == int(number) else f"{number:.3g}"
+def _short(value: float) -> str:
+    return str(int(value)) if value == int(value) else f"{value:.3g}"
 
 
 def _cells(run: Run, left: float, top: float, t: int) -> tuple[float, float, list[Box | Label]]:
