@@ -60,31 +60,25 @@ def number(value: object) -> str:
 
 
 def expected_words(array: ArrayRecord, t: int) -> dict[str, str]:
-    """What stands in each PE after clock t: the words that its registers hold."""
-    held = array.registers
+    """What stands in each PE after clock t: the words that its registers hold, lane by lane."""
+    held = {name: register[t] for name, register in array.registers.items()}
     words = {}
     for r, c in np.ndindex(array.rows, array.cols):
+        at = f"{r},{c}"
 
-        def put(
-            name: str, register: str, there: object, at: str = f"{r},{c}", r: int = r, c: int = c
-        ) -> None:
-            values = held[register][t]
-            value = values[r, c] if values.ndim == 2 else values[0, r, c]
-            words[f"{array.dataflow} {name} {at}"] = number(value) if there else ""
+        def lanes(name: str, flags: str, r: int = r, c: int = c) -> str:
+            there = held[flags][:, r, c] & TOKEN != 0
+            return " ".join(number(value) for value in held[name][:, r, c][there])
 
-        act = held["flags"][t, 0, r, c] & TOKEN
-        put("act", "act", act)
+        shown = {"act": lanes("act", "flags")}
         if array.dataflow == "os":
-            put("weight", "weight", held["weight_flags"][t, 0, r, c] & TOKEN)
-            put("psum", "psum", True)
-            put("shadow", "shadow", held["shadow_state"][t, r, c])
+            shown |= {"weight": lanes("weight", "weight_flags"), "psum": number(held["psum"][r, c])}
+            shown["shadow"] = number(held["shadow"][r, c]) if held["shadow_state"][r, c] else ""
         else:
-            put("weight", "weight", held["weight_real"][t, r, c])
-            put("moving", "moving", held["moving_flags"][t, 0, r, c] & TOKEN)
-            put("psum", "psum", act)
-            put("shadow", "shadow", held["shadow_real"][t, r, c])
-            text = words[f"{array.dataflow} shadow {r},{c}"]
-            words[f"{array.dataflow} shadow {r},{c}"] = f"({text})" if text else ""
+            shown |= {"moving": lanes("moving", "moving_flags"), "psum": lanes("psum", "flags")}
+            shown["weight"] = number(held["weight"][r, c]) if held["weight_real"][r, c] else ""
+            shown["shadow"] = f"({number(held['shadow'][r, c])})" if held["shadow_real"][r, c] else ""
+        words |= {f"{array.dataflow} {name} {at}": text for name, text in shown.items()}
     return words
 
 
@@ -247,6 +241,33 @@ def test_ragged_tiles_and_padding(browser: Browser, tmp_path: Path) -> None:
         assert page.locator("#check").inner_text() == "✓ C equals A × B in all 30 elements."
     padded = recording.runs[0].array
     assert ((padded.left_flags & TOKEN != 0) & (padded.left_flags & REAL == 0)).any()
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"array.lanes.int8": 2, "array.weight_rows": 2, "array.convention": "overlapped"},
+        {"array.mac_latency": 3, "array.mac_interval": 2},
+        {"memory.dram.bytes_per_s": "2 GB/s", "memory.dram.latency_ns": 9},
+    ],
+    ids=["lanes", "slow MAC", "slow memory"],
+)
+def test_other_arrays(browser: Browser, tmp_path: Path, changed: dict[str, object]) -> None:
+    recording = record(Gemm(m=6, n=5, k=6, dtype="int8"), dataflows=("ws", "os"), overrides=changed)
+    last = max(run.array.cycles for run in recording.runs)
+    file = written(recording, tmp_path)
+    with opened(browser, file, ready=READY) as page:
+        for t in range(0, last, 7):
+            page.locator("#scrub").fill(str(t))
+            shown = page.evaluate(WORDS)
+            for run in recording.runs:
+                expected = expected_words(run.array, min(t, run.array.cycles))
+                assert {name: shown[name] for name in expected} == expected
+        for flow in ("ws", "os"):
+            page.locator("#flow").select_option(flow)
+            page.keyboard.press("End")
+            page.locator("#scrub").fill(str(last))
+            assert page.locator("#check").inner_text() == "✓ C equals A × B in all 30 elements."
 
 
 def test_phone_and_dark(browser: Browser, page_of_three: Path) -> None:

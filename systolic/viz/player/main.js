@@ -242,4 +242,8 @@ async function start() {
   readLink(); build();
   document.documentElement.dataset.ready = "yes";
 }
-start();
+if (typeof DecompressionStream === "undefined") {
+  $("caption").textContent = "This browser cannot unpack the recording: the player needs Chrome 80, Firefox 113, Safari 16.4 or later.";
+} else {
+  start();
+}
