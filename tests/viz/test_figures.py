@@ -221,3 +221,13 @@ def test_an_ending_that_no_figure_has_is_refused(report: Report, tmp_path: Path)
     with pytest.raises(SystolicError, match=r"a figure is saved as \.svg, \.png, \.pdf, got '.*a\.bmp'"):
         plot(report, "comparison").save(tmp_path / "a.bmp")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_picture_of_the_readme_is_what_its_program_draws() -> None:
+    root = Path(__file__).parent.parent.parent
+    report = systolic.simulate(systolic.load_model("gpt2", seq=1024), on=["tpu-v4", "tpu-v6e"])
+    drawn = plot(report, "causes", chip="tpu-v4").svg
+    shown = (root / "docs/pictures/gpt2-causes.svg").read_text(encoding="utf-8")
+    # Texts hold every share; where a line lies to the last digit is matplotlib's affair.
+    texts = [["".join(e.itertext()) for e in ET.fromstring(svg).iter(f"{SVG}text")] for svg in (shown, drawn)]
+    assert texts[0] == texts[1], "run the program of README.md and copy its figure to docs/pictures"
