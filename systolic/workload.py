@@ -342,6 +342,11 @@ class Workload:
         ops, idle = (tuple(_stored_in(op, formats) for op in part) for part in (self.ops, self.idle))
         return replace(self, ops=ops, idle=idle)
 
+    def with_precision(self, precision: str) -> Workload:
+        """The same work with every matmul at a precision in JAX's words."""
+        ops = tuple(replace(op, precision=precision) if isinstance(op, Gemm) else op for op in self.ops)
+        return replace(self, ops=ops)
+
     @property
     def activation_bytes(self) -> int:
         """Largest bytes of activations alive at once around one op: what it reads plus writes.

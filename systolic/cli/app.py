@@ -18,6 +18,7 @@ from . import (
     compare_command,
     explain_command,
     fusion_command,
+    measure_command,
     run_command,
     trace_command,
 )
@@ -37,6 +38,7 @@ app.command("trace")(trace_command.trace)
 app.command("chips")(chips_command.chips)
 app.command("explain")(explain_command.explain)
 app.command("fusion")(fusion_command.fusion)
+app.command("measure")(measure_command.measure)
 app.command("compare")(compare_command.compare)
 app.command("calibrate")(calibrate_command.calibrate)
 

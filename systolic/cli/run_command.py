@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,11 +11,11 @@ import typer
 from ..errors import raise_if_any
 from .bar import Bar
 from .files import check_target, write_whole
+from .model import load_work
 from .options import Debug, Overrides, parse_counts, parse_on, parse_set, parse_tile
 
 if TYPE_CHECKING:
     from ..engine.report import Report
-    from ..workload import Workload
 
 STDOUT = "-"
 
@@ -170,7 +169,7 @@ def run(
     from ..engine.simulation import simulate
 
     with Bar() as bar:
-        work = _workload(model, model_options, program)
+        work = load_work(model, model_options, program)
         report = simulate(work, on=places, **choices, progress=bar)
     if html is not None:
         from ..viz.report_page import report_page
@@ -181,31 +180,6 @@ def run(
         print(f"systolic: wrote {html}", file=sys.stderr)
     if not report.passed:
         raise typer.Exit(1)
-
-
-def _workload(model: str, options: dict[str, Any], program: dict[str, Any]) -> Workload:
-    """The workload of a model or of a program; options that belong to the other are refused."""
-    from ..models import load_model
-    from ..models.programs import is_program, load_program
-
-    if not is_program(model):
-        raise_if_any(
-            [
-                f"--{flag} applies to a program such as file.py:function, not to the model {model!r}; drop it"
-                for flag, given in zip(("arg", "trip", "branch"), program.values(), strict=True)
-                if given
-            ]
-        )
-        return load_model(model, **options)
-    defaults = inspect.signature(load_model).parameters
-    raise_if_any(
-        [
-            f"--{name.replace('_', '-')} applies to a model, and {model} states its own shapes; drop it"
-            for name, value in options.items()
-            if value != defaults[name].default
-        ]
-    )
-    return load_program(model, **program)
 
 
 def _deliver(report: Report, json: str | None) -> None:

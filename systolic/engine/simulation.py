@@ -15,7 +15,7 @@ from ..machines.base import MODES, Mode, Options
 from ..mapping.plan import ORDERS
 from ..quantity import count_problem
 from ..result import Result
-from ..workload import PRECISIONS, Gemm, Op, Workload
+from ..workload import PRECISIONS, Gemm, Workload
 from .checking import CHECKS, check_rows
 from .effort import announce_stepping
 from .fits import memory_fit
@@ -102,7 +102,7 @@ def simulate(
         on = _chips_of(args, on, trips, branches, params)
         work = as_workload(workload)
     if precision is not None:
-        work = replace(work, ops=tuple(_with_precision(op, precision) for op in work.ops))
+        work = work.with_precision(precision)
     storage = {"weights": weight_dtype, "kv_cache": kv_dtype}
     setups = [_setup(work, where, overrides or {}, options, storage) for where in _places(on)]
     runs = [_run(setup, check, progress or Silent()) for setup in setups]
@@ -158,10 +158,6 @@ def as_workload(work: Workload | Gemm | Sequence[Gemm]) -> Workload:
 
 def _default_name(index: int, total: int) -> str:
     return "matmul" if total == 1 else f"matmul.{index}"
-
-
-def _with_precision(op: Op, precision: Any) -> Op:
-    return replace(op, precision=precision) if isinstance(op, Gemm) else op
 
 
 def _options(

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..chips import Chip, catalogue, load_chip
 from ..errors import SystolicError, did_you_mean
 from .rows import Read, Row, read_rows
+
+if TYPE_CHECKING:
+    from .record import Measurements
 
 SHIPPED = Path(__file__).with_name("shipped")
 """Folder of the files that ship."""
@@ -105,18 +108,39 @@ def shipped_rows(source: str) -> tuple[Row, ...]:
 
 
 def read_measured(path: Path) -> Read:
-    """The rows of a file of measurements: one with our columns, or one of a public collection by its name.
+    """The rows of a file: of ``systolic measure``, with our columns, or a public collection's by its name.
 
     Raises
     ------
     SystolicError
-        If it is neither, or cannot be read.
+        If it is none of them, or cannot be read.
     """
     from .originals import READERS, read_original
+    from .record import is_measurements, read
 
+    if is_measurements(path):
+        content = read(path)
+        floor = max((session.dispatch_us for session in content.sessions), default=0.0)
+        return Read(content.as_rows(), (*content.notes, *_told(content, path)), floor)
     if path.name in READERS and not _is_ours(path):
         return read_original(path)
     return read_rows(path)
+
+
+def _told(content: Measurements, path: Path) -> Iterator[str]:
+    """What sessions and rows say that bears on a comparison."""
+    noisy = sum(row.median_us is None for row in content.rows)
+    if noisy:
+        yield f"{path}: {noisy:,} rows were too noisy for a number"
+    for row in content.rows:
+        if row.alarm:
+            yield f"{path}: {row.name} {row.m}x{row.n}x{row.k}: {row.alarm}"
+    for session in content.sessions:
+        inside = [f"{of} as {seen}" for of, seen in session.observed.items() if of != seen]
+        if inside:
+            yield f"{path}: {session.device} was seen to multiply {', '.join(inside)}"
+        if session.options.get("warm"):
+            yield f"{path}: session {session.id} took the same inputs again and again, which caches may hold"
 
 
 def _is_ours(path: Path) -> bool:

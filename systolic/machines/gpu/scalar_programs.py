@@ -125,7 +125,7 @@ def _fragments(writer: Writer, chip: GpuChip, cycles: list[int], half: int) -> N
 
 def _loads(writer: Writer, problem: Problem, plan: Plan, chip: GpuChip, lead: int) -> list[int]:
     """Load a tile of both operands into registers; their names."""
-    names = []
+    names: list[int] = []
     for operand in ("lhs", "rhs"):
         lines, line = tile_lines(problem, operand, plan.tile)
         every = list(

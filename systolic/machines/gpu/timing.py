@@ -230,7 +230,7 @@ def _bound(problem: Problem, plan: Plan, chip: GpuChip) -> int:
     per_cycle = min(SM_PORT_BYTES, max(1, -(-ahead // latency)))
     alone = busiest * loaded // per_cycle
     moving = ceil(_dram_cycles(problem, grid, chip))
-    return max(compute, onchip, moving, alone) + reduction_cycles(problem, plan, chip)
+    return int(max(compute, onchip, moving, alone)) + reduction_cycles(problem, plan, chip)
 
 
 def _estimate(problem: Problem, plan: Plan, chip: GpuChip) -> int:
@@ -244,7 +244,7 @@ def _estimate(problem: Problem, plan: Plan, chip: GpuChip) -> int:
     stored = m * n * problem.out_bits // 8 // SM_PORT_BYTES
     waits = mean_latency(chip) + chip.memory["dram"].latency_ns * chip.clock_hz // 10**9
     rounds = 1 if plan.persistent else -(-busiest // grid.held)
-    return _bound(problem, plan, chip) + busiest * stored // grid.held + rounds * waits
+    return int(_bound(problem, plan, chip) + busiest * stored // grid.held + rounds * waits)
 
 
 def tile_cycles(problem: Problem, plan: Plan, chip: GpuChip) -> int:
