@@ -37,7 +37,13 @@ class Timing:
     spread: float
 
 
-def time_calls(call: Callable[[int], object], *, spread: float, budget_s: float) -> Timing:
+def time_calls(
+    call: Callable[[int], object],
+    *,
+    spread: float,
+    budget_s: float,
+    clock: Callable[[], int] = perf_counter_ns,
+) -> Timing:
     """Time a call until the medians of two blocks of calls agree, and their confidence interval is as narrow.
 
     Each block has twice as many calls as the one before. A machine that drifts keeps the medians apart, one
@@ -52,6 +58,8 @@ def time_calls(call: Callable[[int], object], *, spread: float, budget_s: float)
         Largest distance of the two medians, and largest half width of the interval, over the median.
     budget_s
         Seconds after which no new block begins.
+    clock
+        Nanoseconds since some moment.
 
     Returns
     -------
@@ -60,16 +68,16 @@ def time_calls(call: Callable[[int], object], *, spread: float, budget_s: float)
     """
     for number in range(WARM_UP):
         call(number)
-    begun = perf_counter_ns()
+    begun = clock()
     done = WARM_UP
     before: list[float] = []
     size, apart = FIRST_BLOCK, float("inf")
     while True:
         block = []
         for number in range(done, done + size):
-            start = perf_counter_ns()
+            start = clock()
             call(number)
-            block.append((perf_counter_ns() - start) / 1000)
+            block.append((clock() - start) / 1000)
         done += size
         if before:
             first, second = statistics.median(before), statistics.median(block)
@@ -78,7 +86,7 @@ def time_calls(call: Callable[[int], object], *, spread: float, budget_s: float)
             lo, hi = interval(both)
             if apart <= spread and hi - lo <= 2 * spread * statistics.median(both):
                 return Timing(median=statistics.median(both), lo=lo, hi=hi, repeats=len(both), spread=apart)
-        if (perf_counter_ns() - begun) / 1e9 > budget_s:
+        if (clock() - begun) / 1e9 > budget_s:
             return Timing(median=None, lo=None, hi=None, repeats=done - WARM_UP, spread=apart)
         before, size = block, 2 * size
 

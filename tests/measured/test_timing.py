@@ -7,52 +7,61 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Callable
 from math import comb
 
 import pytest
 
-from systolic.measured.timing import FIRST_BLOCK, WARM_UP, interval, time_calls
+from systolic.measured.timing import FIRST_BLOCK, WARM_UP, Timing, interval, time_calls
 
 
-def busy(seconds: float) -> None:
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end:
-        pass
+class Machine:
+    """A machine whose call number i takes so many microseconds; its clock stands still in between."""
+
+    def __init__(self, takes: Callable[[int], float]) -> None:
+        self.takes, self.now, self.calls = takes, 0, list[int]()
+
+    def call(self, number: int) -> None:
+        self.calls.append(number)
+        self.now += round(1000 * self.takes(number))
+
+    def timed(self, spread: float, budget_s: float = 10) -> Timing:
+        return time_calls(self.call, spread=spread, budget_s=budget_s, clock=lambda: self.now)
 
 
 def test_a_steady_call_gets_a_number() -> None:
-    timing = time_calls(lambda number: busy(2e-3), spread=0.2, budget_s=20)
-    assert timing.median is not None
-    assert timing.lo is not None
-    assert timing.hi is not None
-    assert timing.lo <= timing.median <= timing.hi
-    assert 2000 <= timing.median < 2600
-    assert timing.spread <= 0.2
+    timing = Machine(lambda number: 100 + number % 3).timed(0.02)
+    assert (timing.median, timing.lo, timing.hi) == (101, 100, 102)
+    assert timing.repeats == 3 * FIRST_BLOCK
+
+
+def test_warm_up_does_not_count() -> None:
+    timing = Machine(lambda number: 1e6 if number < WARM_UP else 50).timed(0.02)
+    assert (timing.median, timing.lo, timing.hi) == (50, 50, 50)
 
 
 def test_a_drifting_call_gets_none() -> None:
-    calls: list[int] = []
-
-    def slower(number: int) -> None:
-        calls.append(number)
-        busy(2e-4 * (1 + number))
-
-    timing = time_calls(slower, spread=0.02, budget_s=0.3)
+    machine = Machine(lambda number: 100 * (1 + number))
+    timing = machine.timed(0.02, budget_s=5)
     assert timing.median is timing.lo is timing.hi is None
     assert timing.spread > 0.02
-    assert timing.repeats == len(calls) - WARM_UP
-    assert calls == list(range(len(calls)))
+    assert timing.repeats == len(machine.calls) - WARM_UP
+    assert machine.calls == list(range(len(machine.calls)))
+    assert machine.now >= 5e9
 
 
 def test_a_call_that_scatters_gets_none_though_its_medians_agree() -> None:
     chance = random.Random(1)
-    timing = time_calls(lambda number: busy(chance.uniform(1e-3, 3e-3)), spread=0.01, budget_s=0.5)
+    machine = Machine(lambda number: chance.uniform(1000, 3000))
+    timing = machine.timed(0.01, budget_s=1)
     assert timing.median is None
+    assert machine.timed(0.2).median is not None
 
 
-def test_a_number_needs_two_blocks() -> None:
-    timing = time_calls(lambda number: busy(1e-3), spread=0.5, budget_s=5)
-    assert timing.repeats >= 3 * FIRST_BLOCK
+def test_a_real_clock_sees_a_real_wait() -> None:
+    timing = time_calls(lambda number: time.sleep(2e-3), spread=1.0, budget_s=5)
+    assert timing.median is not None
+    assert timing.median >= 2000
 
 
 @pytest.mark.parametrize("count", [15, 45, 105, 1500])
