@@ -10,7 +10,7 @@ from math import comb
 from time import perf_counter_ns
 
 FIRST_BLOCK = 5
-"""Calls whose median is compared with that of as many more; then twice as many, and so on."""
+"""Calls whose median is compared with that of twice as many more, and so on."""
 
 WARM_UP = 2
 """Calls before the first one that counts."""
@@ -42,6 +42,7 @@ def time_calls(
     *,
     spread: float,
     budget_s: float,
+    first: int = FIRST_BLOCK,
     clock: Callable[[], int] = perf_counter_ns,
 ) -> Timing:
     """Time a call until the medians of two blocks of calls agree, and their confidence interval is as narrow.
@@ -58,6 +59,8 @@ def time_calls(
         Largest distance of the two medians, and largest half width of the interval, over the median.
     budget_s
         Seconds after which no new block begins.
+    first
+        Calls of the first block.
     clock
         Nanoseconds since some moment.
 
@@ -71,7 +74,7 @@ def time_calls(
     begun = clock()
     done = WARM_UP
     before: list[float] = []
-    size, apart = FIRST_BLOCK, float("inf")
+    size, apart = first, float("inf")
     while True:
         block = []
         for number in range(done, done + size):
