@@ -48,7 +48,7 @@ def most_changes(array: ArrayRecord) -> int:
     """How many changes the waveform has at most."""
     edges = array.left[0].size + array.top[0].size + array.bottom[0].size
     held = sum(register[0].size for register in array.registers.values())
-    return array.cycles * (held + edges + 2)
+    return int(array.cycles * (held + edges + 2))
 
 
 def write_vcd(recording: Recording, run: Run, file: TextIO) -> int:
