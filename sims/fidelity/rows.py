@@ -18,10 +18,10 @@ def rows_of(source: str, folder: Path | None) -> tuple[Row, ...]:
     path = folder / f"{source}.csv"
     if not path.exists():
         return ()
-    rows, notes = read_original(path)
-    for note in notes:
+    read = read_original(path)
+    for note in read.notes:
         print(f"note: {note}", file=sys.stderr)
-    return rows
+    return read.rows
 
 
 def table_of(name: str, folder: Path | None) -> list[dict[str, str]]:

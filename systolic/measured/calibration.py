@@ -25,13 +25,16 @@ from .rows import Row
 from .sources import TINY
 
 SEED = 0
+LAUNCH = "launch_ns"
 MOST_FITTED, MOST_JUDGED = 24, 48
 """Rows that each trial of the fit simulates, and rows that judge it: more are thinned evenly over sizes."""
 FEWEST = 6
 """Rows that must be there to fit, and as many to judge."""
-SPANS = (1.35, 1.12, 1.03)
+SPANS = (1.6, 1.25, 1.1, 1.03)
 """A round of the fit tries values from the best so far divided by this to it times this."""
 TRIALS = 5
+ABOVE = 1.1
+"""A rate of so many times the peak is tried at the end, to see whether the rows ask for what cannot be."""
 BANDS = 8
 """The rows are drawn from so many bands of measured time."""
 _TIE = 1e-7
@@ -187,8 +190,8 @@ def _rows_for(measured: str | os.PathLike[str]) -> tuple[list[Row], str]:
                 f"{batch.label}: rows must be of one {what} to fit on, got {', '.join(found)}; put each in a "
                 "file of its own"
             )
-    floor = 0.0 if batch.source is None else TINY * batch.source.floor_us
-    return [row for row in simulable(batch.rows, {}) if row.measured_us >= floor], batch.label
+    least = TINY * batch.floor_us
+    return [row for row in simulable(batch.rows, {}) if row.measured_us >= least], batch.label
 
 
 def _split(rows: Iterable[Row], fit: float) -> tuple[list[Row], list[Row]]:
@@ -233,7 +236,7 @@ def open_fields(chip: Chip, dtype: str) -> tuple[str, ...]:
     rate = [c for c in clocks if load_chip(chip, {c: getattr(chip, c) // 2}).peak_macs_per_s(dtype) != peak]
     dram = chip.memory["dram"]
     share = ["memory.dram.sustained_percent"] if dram.bytes_per_s and dram.model == "bandwidth" else []
-    return (*rate[:1], *share, *(["launch_ns"] if getattr(chip, "launch_ns", 0) else []))
+    return (*rate[:1], *share, *([LAUNCH] if getattr(chip, LAUNCH, 0) else []))
 
 
 def _fitted_shares(base: Chip, rows: Sequence[Row], progress: Progress) -> dict[str, float]:
@@ -249,12 +252,14 @@ def _fitted_shares(base: Chip, rows: Sequence[Row], progress: Progress) -> dict[
     for span in SPANS:
         for path in paths:
             tried = [shares[path] * span ** (2 * at / (TRIALS - 1) - 1) for at in range(TRIALS)]
+            if path != LAUNCH:
+                tried = [min(share, 1.0) for share in tried]
             scores = []
             for share in tried:
                 progress.advance(1)
                 scores.append(_mape(base, rows, {**shares, path: share}, own))
             shares[path] = tried[min(range(TRIALS), key=scores.__getitem__)]
-    _refuse_unphysical(base, shares)
+    _refuse_unphysical(base, shares, lambda trial: _mape(base, rows, trial, own))
     return shares
 
 
@@ -277,16 +282,20 @@ def _mape(base: Chip, rows: Sequence[Row], shares: Mapping[str, float], own: Map
     return Errors.of(_points(rows, load_chip(base, overrides)), simulated).mape + _TIE * distance
 
 
-def _refuse_unphysical(base: Chip, shares: Mapping[str, float]) -> None:
-    """Refuse rates above the peak; a percent is left for the grain of the fit."""
+def _refuse_unphysical(
+    base: Chip, shares: Mapping[str, float], mape: Callable[[Mapping[str, float]], float]
+) -> None:
+    """Refuse rates that the rows would have above the peak: where that suits them better by a point."""
     problems = []
-    for path, share in shares.items():
-        if path == "launch_ns" or share <= 1.01:
+    least = mape(shares)
+    for path in shares:
+        if path == LAUNCH or mape({**shares, path: ABOVE}) > least - 1:
             continue
         what = "bandwidth" if path.endswith("sustained_percent") else "clock"
         problems.append(
-            f"{path} must be fitted below the peak of {base.name}, got {100 * share:.0f}% of it: the rows "
-            f"are faster than its {what} allows; see that device and number format of the rows are the chip's"
+            f"{path} must be fitted at or below the peak of {base.name}, and {100 * ABOVE:.0f}% of it suit "
+            f"the rows better: they are faster than its {what} allows; see that device and format of the "
+            "rows are the chip's"
         )
     if problems:
         raise SystolicError(*problems)
@@ -297,7 +306,7 @@ def _constant(base: Chip, path: str, share: float) -> Constant:
     if path.endswith("sustained_percent"):
         before = base.memory["dram"].sustained_percent
         return Constant(path=path, before=str(before), after=str(min(100, max(1, round(100 * share)))))
-    if path == "launch_ns":
+    if path == LAUNCH:
         before = getattr(base, path)
         return Constant(path=path, before=f'"{before} ns"', after=f'"{round(before * share)} ns"')
     clock = getattr(base, path)

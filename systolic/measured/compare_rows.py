@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..chips import Chip, load_chip
+from ..dtypes import canonical
 from ..engine.hook import machine_of
 from ..engine.progress import Progress, Silent
 from ..engine.simulation import simulate
@@ -34,6 +35,7 @@ class Batch(NamedTuple):
     source: Source | None
     rows: tuple[Row, ...]
     notes: tuple[str, ...] = ()
+    floor_us: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -147,8 +149,13 @@ def _batches(measured: object, shipped: bool | Sequence[str]) -> list[Batch]:
     ids = list(shipped_sources()) if shipped is True else list(shipped or ())
     if not paths and not ids:
         raise SystolicError("compare needs a file of measurements, or shipped measurements, got neither")
-    found = [Batch(id_, shipped_sources().get(id_), shipped_rows(id_)) for id_ in ids]
+    found = [_shipped_batch(source) for source in ids]
     return found + [_read_batch(given) for given in paths]
+
+
+def _shipped_batch(source: str) -> Batch:
+    rows = shipped_rows(source)
+    return Batch(source, shipped_sources()[source], rows, floor_us=shipped_sources()[source].floor_us)
 
 
 def _read_batch(given: object) -> Batch:
@@ -156,8 +163,9 @@ def _read_batch(given: object) -> Batch:
     if not isinstance(given, (str, os.PathLike)):
         raise SystolicError(f"measured must be the path of a file, got {shown(given)}")
     path = Path(given)
-    rows, notes = read_measured(path)
-    return Batch(path.name, shipped_sources().get(path.stem), rows, notes)
+    source = shipped_sources().get(path.stem)
+    rows, notes, floor = read_measured(path)
+    return Batch(path.name, source, rows, notes, floor or (0.0 if source is None else source.floor_us))
 
 
 def read_batch(given: str | os.PathLike[str]) -> Batch:
@@ -169,7 +177,7 @@ def read_batch(given: str | os.PathLike[str]) -> Batch:
         If it cannot be read.
     """
     if isinstance(given, str) and given in shipped_sources():
-        return Batch(given, shipped_sources()[given], shipped_rows(given))
+        return _shipped_batch(given)
     return _read_batch(given)
 
 
@@ -218,7 +226,7 @@ def _group(
     """The rows of one device, format and clock beside one chip; None where none can be compared."""
     chip, note = place
     simulator = Simulator(chip)
-    floor = 0.0 if batch.source is None else batch.source.floor_us
+    floor = batch.floor_us
     refused: dict[str, int] = {}
     chosen = _sampled(simulable(rows, refused), sample, floor)
     watch.start(f"{key.device} {key.dtype}", len(chosen))
@@ -291,6 +299,9 @@ def _labels(key: _Key, chip: Chip, note: str) -> Iterable[str]:
         yield f"the clock is not known: {CLOCKS[key.clock]}"
     if key.dtype in DTYPES:
         yield f"{key.dtype} is simulated as {DTYPES[key.dtype]}"
+    dtype = canonical(DTYPES.get(key.dtype, key.dtype))
+    if dtype not in chip.formats:
+        yield f"{chip.name} does not multiply {dtype}: simulated as it runs there, in {chip.native_dtype}"
     fitted = [path for path, source in chip.sources.items() if source.startswith("fitted")]
     if fitted:
         yield f"{chip.name} holds fitted constants: {', '.join(fitted)}"

@@ -91,10 +91,11 @@ _TIMES = ("measured_us", "lo_us", "hi_us")
 
 
 class Read(NamedTuple):
-    """The rows of a file, and what a reader has to know about it."""
+    """The rows of a file, what a reader has to know about it, and what its clock adds to the shortest op."""
 
     rows: tuple[Row, ...]
     notes: tuple[str, ...]
+    floor_us: float = 0.0
 
 
 def read_table(path: Path) -> tuple[list[dict[str, str]], tuple[str, ...]]:
@@ -165,7 +166,7 @@ def _row(texts: Mapping[str, str], place: str, problems: list[str]) -> Row | Non
             problems.append(f"{place}: {name} must be a time > 0 in microseconds, got {texts[name]!r}")
     peers = {}
     for pair in filter(None, texts["peers"].split(";")):
-        tool, _, number = pair.partition("=")
+        tool, _, number = pair.rpartition("=")
         time = _time(number)
         if time is None:
             problems.append(f"{place}: peers must be TOOL=MICROSECONDS;..., got {pair!r}")
