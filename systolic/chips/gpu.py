@@ -191,9 +191,10 @@ class GpuChip:
     name
         Name in the catalogue, or the user's.
     clock_hz
-        Clock of the SMs while tensor cores work, Hz; cycles are of this clock.
-    boost_hz
-        Clock for which the vendor states the peak of the scalar lanes, Hz.
+        Clock that the SMs hold while tensor cores work, Hz; cycles are of this clock.
+    boost_hz, rated_hz
+        Clocks for which the vendor states the peaks of the scalar lanes and of the tensor cores, Hz; the second
+        is `clock_hz` where it is not given.
     sms, dies
         SMs of the whole chip; dies that they are on.
     launch_ns
@@ -215,6 +216,7 @@ class GpuChip:
     sms: int
     sm: Sm
     memory: Mapping[str, Any] = field(hash=False)
+    rated_hz: int | None = None
     dies: int = 1
     launch_ns: int = 0
     tensor: Tensor = field(default_factory=Tensor)
@@ -224,7 +226,9 @@ class GpuChip:
     kind: Literal["gpu"] = "gpu"
 
     def __post_init__(self) -> None:
-        take_whole(self, "clock_hz", "boost_hz", "sms", "dies", "launch_ns")
+        take_whole(self, "clock_hz", "boost_hz", "rated_hz", "sms", "dies", "launch_ns")
+        if self.rated_hz is None:
+            object.__setattr__(self, "rated_hz", self.clock_hz)
         raise_if_any(self.problems())
         object.__setattr__(self, "memory", MappingProxyType(dict(self.memory)))
         object.__setattr__(self, "sources", MappingProxyType(dict(self.sources)))
@@ -233,7 +237,7 @@ class GpuChip:
     def problems(self) -> list[str]:
         """One line for each broken rule, the field's path first."""
         lines = name_problem(self.name)
-        for name in ("clock_hz", "boost_hz", "sms", "dies"):
+        for name in ("clock_hz", "boost_hz", "rated_hz", "sms", "dies"):
             lines += count_problem(name, getattr(self, name))
         lines += count_problem("launch_ns", self.launch_ns, least=0)
         if not lines and self.sms % self.dies:
@@ -273,7 +277,8 @@ class GpuChip:
 
     def peak_macs_per_s(self, dtype: str) -> int:
         """Peak multiply-adds per second of the whole chip in format `dtype`, at the clock of its pipe."""
-        clock = self.clock_hz if dtype in self.tensor.group else self.boost_hz
+        clock = self.rated_hz if dtype in self.tensor.group else self.boost_hz
+        assert clock is not None
         return self.sms * self.sm.macs[dtype] * clock
 
 
@@ -288,7 +293,7 @@ LAYOUT = Layout(
     kind="gpu",
     noun="a GPU",
     leaves={
-        "": ("name", "clock_hz", "boost_hz", "sms", "dies", "launch_ns"),
+        "": ("name", "clock_hz", "boost_hz", "rated_hz", "sms", "dies", "launch_ns"),
         "sm": _SM_COUNTS,
         "sm.macs": MULTIPLIED,
         "tensor": ("instruction", "latency"),
@@ -322,6 +327,7 @@ LAYOUT = Layout(
     quantities={
         "clock_hz": "frequency",
         "boost_hz": "frequency",
+        "rated_hz": "frequency",
         "launch_ns": "time",
         "bytes": "size",
         "cta_bytes": "size",
