@@ -145,7 +145,7 @@ def _header(recording: Recording, cycle: int, width: int) -> list[Box | Label]:
         cause = run.array.causes[cycle - 1]
         text = cause.replace("_", " ")
         shapes.append(Box(156, 60, 12 + 8 * len(text), 21, CAUSE_FILLS[cause].colour, radius=10))
-        shapes.append(Label(162 + 4 * len(text), 70, text, 13))
+        shapes.append(Label(162 + 4 * len(text), 70, text, 13, CARD if cause.startswith("stall") else INK))
     return shapes
 
 

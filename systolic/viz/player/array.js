@@ -30,7 +30,7 @@ class ArrayView {
       [this.center(0, place)[0], this.y0 + rows * PITCH + 4 + far * BELOW]);
     const label = (x, y, text, anchor) => this.svg.append(make("text", { x, y, class: "label", text, style: `text-anchor:${anchor};font-size:${Math.max(18, 2.6 * cols)}px` }));
     label(4, this.y0 - 16, `${run.leftName} →`, "start");
-    label(this.x0 - 2, 12, `${run.topName} ↓`, "start");
+    label(this.x0 - 2, Math.max(12, 1.6 * cols), `${run.topName} ↓`, "start");
     label(this.x0, height - 10, `${run.outName} ↓`, "start");
   }
   pill(layer, kind, x, y, width = 38) {

@@ -130,7 +130,7 @@ async function start() {
     const beyond = state.cycle > run.cycles && run.cycles < run.end;
     $("cycle").textContent = grouped(state.cycle); $("of").textContent = ` of ${grouped(last)}`;
     const text = beyond && state.zoom !== "tiles" ? `Registers were recorded up to cycle ${grouped(run.cycles)}; the schedule goes on.` : chosen.length > 1 ? page.together : !t ? run.before : (run.captions[cause] || CAUSES[cause] || "");
-    const badge = cause && chosen.length === 1 ? [make("b", { text: cause.replace("_", " "), style: `background:${causeColour(cause)}` })] : [];
+    const badge = cause && chosen.length === 1 ? [make("b", { text: cause.replace("_", " "), style: causeBadge(cause) })] : [];
     $("caption").replaceChildren(...badge, make("span", { text }));
     const each = (read) => chosen.map((one) => beyond ? "–" : read(one, one.clip(state.cycle))).join(" · ");
     const meters = [["MACs", `${each((one, at) => grouped(one.at("macs", at)))}${run.macs === null ? "" : ` of ${grouped(run.macs)}`}`],
@@ -165,7 +165,7 @@ async function start() {
       view.render(state.cycle, state.pe, glideFor);
       if (!view.cause) continue;
       const t = view.run.clip(state.cycle), cause = !t ? "" : state.cycle > view.run.end ? "done" : view.run.causeAt[state.cycle - 1];
-      view.cause.textContent = cause.replace("_", " "); view.cause.style.background = cause && cause !== "done" ? causeColour(cause) : "transparent";
+      view.cause.textContent = cause.replace("_", " "); view.cause.style.cssText = cause && cause !== "done" ? causeBadge(cause) : "color:inherit";
     }
     renderNow();
   }

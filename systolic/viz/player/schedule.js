@@ -7,6 +7,7 @@ const CAUSES = {
   stall_onchip: "the array waits for the port of the on-chip memory", stall_bank: "two words want the same bank of the on-chip memory",
 };
 function causeColour(cause) { return `var(--${cause})`; }
+function causeBadge(cause) { return `background:${causeColour(cause)};color:${cause.startsWith("stall") ? "#fff" : "#10151b"}`; }
 
 class TilesView {
   constructor(run, onTime) {
