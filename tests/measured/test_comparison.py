@@ -1,11 +1,8 @@
-"""Comparisons on rows that can be worked out by hand, and on the TPU rows that ship."""
+"""Comparisons on rows that can be worked out by hand."""
 
 from __future__ import annotations
 
 import json
-import math
-import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +11,7 @@ import pytest
 import systolic
 from systolic import SystolicError
 from systolic.measured.compare_rows import compare
-from systolic.measured.comparison import Comparison
 from systolic.measured.rows import Row, csv_text, read_rows
-
-ROOT = Path(__file__).parents[2]
-TPU = ("pytorchsim_tpuv3", "tpu_v6e_gemm_device", "tpu_v6e_qwen3_8b", "tpu_v6e_v7_gemm")
 
 
 def row(m: int, measured_us: float, **other: Any) -> Row:
@@ -165,59 +158,6 @@ def test_plain_data_and_frame_hold_what_the_table_shows(tmp_path: Path) -> None:
     frame = comparison.to_dataframe()
     assert list(frame["simulated_us"]) == pytest.approx([0.014])
     assert list(frame["peers_us.other"]) == pytest.approx([0.022])
-
-
-@pytest.fixture(scope="module")
-def shipped() -> Comparison:
-    """The TPU rows that ship, all of them."""
-    return compare(shipped=TPU)
-
-
-def readme_tables() -> Mapping[str, Mapping[str, list[float]]]:
-    """Title -> part -> [rows, MAPE, median, worst, mean, roofline] of what `sims/tpu_validation.py` prints.
-
-    The README shows it, and a test holds the README to the study.
-    """
-    text = (ROOT / "README.md").read_text()
-    shown = text[text.index("$ python sims/tpu_validation.py") :].partition("```")[0]
-    found: dict[str, dict[str, list[float]]] = {}
-    title = ""
-    for line in shown.splitlines():
-        if line.startswith("TPU "):
-            title = line
-        elif match := re.match(r"(\S.{0,14}?) {2,}(\d+)((?: +[+-]?\d+\.\d)+)", line):
-            numbers = [float(match[2]), *map(float, match[3].split())]
-            found.setdefault(title, {}).setdefault(match[1], numbers[:6])
-    return found
-
-
-def test_shipped_tpu_rows_reproduce_the_tables_of_the_study(shipped: Comparison) -> None:
-    told = readme_tables()
-    groups = {(group.source, group.device): group for group in shipped.groups}
-    for (source, device), word in {
-        ("pytorchsim_tpuv3", "TPUv3"): "TPU v3",
-        ("tpu_v6e_gemm_device", "TPUv6e"): "TPU v6e, bf16",
-        ("tpu_v6e_qwen3_8b", "TPUv6e"): "TPU v6e, Qwen3",
-    }.items():
-        (table,) = (table for title, table in told.items() if title.startswith(word))
-        group = groups[source, device]
-        compared = {name: points for name, points in group.parts.items() if name in table}
-        assert {"all", "memory-bound"} <= set(compared)
-        for name, points in compared.items():
-            figures = group.figures(points)
-            ours = [figures[key] for key in ("rows", "mape", "median", "worst", "mean", "roofline_mape")]
-            assert ours == pytest.approx(table[name], abs=0.051), f"{source}: {name}"
-    (table,) = (table for title, table in told.items() if title.startswith("TPU v7"))
-    for device, kind in (("TPUv7-chiplet", "tpu-v7"), ("TPUv6e-chip", "tpu-v6e")):
-        group = groups["tpu_v6e_v7_gemm", device]
-        assert group.figures(group.points)["mape"] == pytest.approx(table[kind][1], abs=0.051)
-
-
-def test_shipped_tpu_rows_beat_rooflines_where_the_readme_says_so(shipped: Comparison) -> None:
-    group = next(group for group in shipped.groups if group.source == "tpu_v6e_gemm_device")
-    figures = group.figures(group.points)
-    assert figures["mape"] < figures["fitted_roofline_mape"] < figures["roofline_mape"]
-    assert all(math.isfinite(p.simulated) for g in shipped.groups for p in g.points)
 
 
 def test_a_file_of_the_collection_is_judged_by_its_own_name(tmp_path: Path) -> None:

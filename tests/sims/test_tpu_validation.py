@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from systolic.measured.compare_rows import compare
 from systolic.measured.sources import SHIPPED
 
 from .test_sims import study
@@ -146,3 +147,37 @@ def test_other_rows_can_be_judged(tmp_path: Path) -> None:
     assert text.count("no rows") == 4
     assert "of the serving stack" in text
     assert re.search(r"^prefill +1 +[\d.]+", text, re.MULTILINE)
+
+
+SHIPPED_TPU = {
+    "v3": ("pytorchsim_tpuv3", "TPUv3", None),
+    "matmuls; device time": ("tpu_v6e_gemm_device", "TPUv6e", None),
+    "chiplet": ("tpu_v6e_v7_gemm", "TPUv7-chiplet", "tpu-v7"),
+}
+"""Word of the study's title -> source and device of `systolic compare`, and the study's kind of row."""
+
+
+def test_compare_reproduces_the_tables(sections: dict[str, list[str]]) -> None:
+    """Two ways to the same rows: rows, MAPE, median, worst and mean error, and the roofline's MAPE."""
+    comparison = compare(shipped=[source for source, *_ in SHIPPED_TPU.values()])
+    groups = {(group.source, group.device): group for group in comparison.groups}
+    for word, (source, device, kind) in SHIPPED_TPU.items():
+        group, told = groups[source, device], mapes(section(sections, word))
+        parts = group.parts if kind is None else {kind: group.points}
+        common = {name: points for name, points in parts.items() if name in told}
+        assert len(common) >= (1 if kind else 3)
+        for name, points in common.items():
+            figures = group.figures(points)
+            ours = [figures[key] for key in ("rows", "mape", "median", "worst", "mean", "roofline_mape")]
+            assert ours == pytest.approx(told[name][:6], abs=0.051), f"{source}: {name}"
+    figures = groups["tpu_v6e_gemm_device", "TPUv6e"].figures(groups["tpu_v6e_gemm_device", "TPUv6e"].points)
+    assert figures["mape"] < figures["fitted_roofline_mape"] < figures["roofline_mape"]
+
+
+def test_compare_sees_the_steps_of_qwen_as_the_study_simulates_them(sections: dict[str, list[str]]) -> None:
+    """The first of the study's two tables, without the constants of the serving stack."""
+    lines = section(sections, "Qwen")
+    told = mapes(lines[: next(i for i, line in enumerate(lines) if line.startswith("with "))])
+    (group,) = compare(shipped=["tpu_v6e_qwen3_8b"]).groups
+    for name in ("all", "prefill", "decode"):
+        assert group.figures(group.parts[name])["mape"] == pytest.approx(told[name][1], abs=0.051)
