@@ -209,12 +209,12 @@ def _arrive(
     """A warp comes to a barrier of its block where `needed` meet; the last one opens it."""
     slots[slot, ARRIVED] += 1
     warp[w, REASON] = SYNC
-    warp[w, WAKE] = NEVER
+    warp[w, WAKE] = AT_BARRIER
     if slots[slot, ARRIVED] < needed:
         return
     slots[slot, ARRIVED] = 0
     for other in range(slot * warps, slot * warps + warps):
-        if warp[other, REASON] == SYNC and warp[other, WAKE] == NEVER:
+        if warp[other, WAKE] == AT_BARRIER:
             warp[other, WAKE] = passed
     look_again(slot, passed, settings, scheds)
 

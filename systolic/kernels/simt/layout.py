@@ -56,7 +56,8 @@ LRR, GTO, GTY = range(3)
 youngest."""
 
 MILLI = 1000
-NEVER = 1 << 60
+NEVER, AT_BARRIER = 1 << 60, 1 << 61
+"""Times that do not come by themselves: until another warp signals, until all have come to a barrier."""
 
 REGISTERS = 64
 GROUPS = 8

@@ -171,7 +171,7 @@ def _stepped(
         soonest = NEVER
         for s in range(len(scheds)):
             soonest = min(soonest, scheds[s, NEXT])
-        if left and soonest == NEVER:
+        if left and soonest >= NEVER:
             raise RuntimeError("all warps wait for one another")
         if left:
             now = max(now, soonest)
@@ -207,7 +207,7 @@ def _start(
         warp[w, PC] = starts[i]
         warp[w, WAKE] = warp[w, SINCE] = at
         warp[w, REASON] = NOTHING
-        s = slot // settings[HELD] * subs + i % subs
+        s = slot // settings[HELD] * subs + (slot % settings[HELD] * warps + i) % subs
         scheds[s, AGE + scheds[s, LENGTH]] = w
         scheds[s, LENGTH] += 1
     look_again(slot, at, settings, scheds)
@@ -222,6 +222,7 @@ def _leave(s: int, w: int, slot: int, warp: Any, slots: Any, scheds: Any) -> int
     scheds[s, LENGTH] -= 1
     for i in range(at, AGE + scheds[s, LENGTH]):
         scheds[s, i] = scheds[s, i + 1]
+    scheds[s, LAST] = -1
     warp[w, WAKE] = NEVER
     slots[slot, ALIVE] -= 1
     return int(slots[slot, ALIVE])
