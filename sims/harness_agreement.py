@@ -3,10 +3,10 @@
     python sims/harness_agreement.py                # 24 shapes, cold and warm
     python sims/harness_agreement.py --rounds 7     # more rounds, where the machine is busy
 
-The other side shares no code with the harness: it jits ``jnp.matmul`` itself, makes its own inputs, as many sets
-as the harness, and takes the median of ``timeit.repeat``. Both take turns, round by round, so that a machine that
-slows down slows both; a shape's difference is the median over the rounds of (ours / theirs - 1). The shapes are
-drawn from a seed, between 32 and 1024 a side.
+The other side shares no code with the harness: it jits ``jnp.matmul`` itself, makes its own inputs, as many
+sets as the harness, and takes the median of ``timeit.repeat``. Both take turns, round by round, so that a
+machine that slows down slows both; a shape's difference is the median over the rounds of (ours /
+theirs - 1). The shapes are drawn from a seed, between 32 and 1024 a side.
 """
 
 from __future__ import annotations

@@ -302,10 +302,10 @@ def _exchange(chips: int, elements: int) -> list[Message]:
 def step_collective(plan: Schedule, network: Network) -> CollectiveTiming:
     """Step a schedule: each message leaves when what it carries is complete and its ports are free.
 
-    Ports serve messages in the order in which they become ready, then in the order of the schedule; a message
-    that finds the far port of a switch taken keeps its own port waiting. A message of several hops is received
-    in full before it is sent on. Additions take no time of their own: they stream through the vector unit at
-    more than any link's rate.
+    Ports serve messages in the order in which they become ready, then in the order of the schedule; a
+    message that finds the far port of a switch taken keeps its own port waiting. A message of several hops
+    is received in full before it is sent on. Additions take no time of their own: they stream through the
+    vector unit at more than any link's rate.
     """
     routes = [network.route(m.source, m.target) for m in plan.messages]
     waits, followers = _dependencies(plan)

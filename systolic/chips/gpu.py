@@ -193,8 +193,8 @@ class GpuChip:
     clock_hz
         Clock that the SMs hold while tensor cores work, Hz; cycles are of this clock.
     boost_hz, rated_hz
-        Clocks for which the vendor states the peaks of the scalar lanes and of the tensor cores, Hz; the second
-        is `clock_hz` where it is not given.
+        Clocks for which the vendor states the peaks of the scalar lanes and of the tensor cores, Hz; the
+        second is `clock_hz` where it is not given.
     sms, dies
         SMs of the whole chip; dies that they are on.
     launch_ns

@@ -74,7 +74,8 @@ def time_calls(
     begun = clock()
     done = WARM_UP
     before: list[float] = []
-    size, apart = first, float("inf")
+    size = first
+    apart = float("inf")
     while True:
         block = []
         for number in range(done, done + size):
@@ -83,8 +84,8 @@ def time_calls(
             block.append((clock() - start) / 1000)
         done += size
         if before:
-            first, second = statistics.median(before), statistics.median(block)
-            apart = abs(first - second) / ((first + second) / 2)
+            earlier, later = statistics.median(before), statistics.median(block)
+            apart = abs(earlier - later) / ((earlier + later) / 2)
             both = sorted(before + block)
             lo, hi = interval(both)
             if apart <= spread and hi - lo <= 2 * spread * statistics.median(both):

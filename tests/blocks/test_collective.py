@@ -1,7 +1,7 @@
 """Collectives: values, bytes on links, and time, against closed forms and against one another.
 
-Times without contention are the textbook's (Thakur, Rabenseifner, Gropp, IJHPCA 19, 2005): alpha per step is a
-link's latency, beta per byte its bandwidth.
+Times without contention are the textbook's (Thakur, Rabenseifner, Gropp, IJHPCA 19, 2005): alpha per step
+is a link's latency, beta per byte its bandwidth.
 """
 
 from __future__ import annotations
@@ -30,7 +30,13 @@ GIGA = 10**9
 
 def network(kind: str, *sides: int, latency: int = 100, rate: int | None = GIGA) -> Network:
     """1 GB/s at 1 GHz: a byte takes a cycle."""
-    return Network(kind=kind, sides=sides, bytes_per_s=rate, latency_ns=latency, clock_hz=GIGA)  # type: ignore[arg-type]
+    return Network(
+        kind=kind,  # type: ignore[arg-type]
+        sides=sides,
+        bytes_per_s=rate,
+        latency_ns=latency,
+        clock_hz=GIGA,
+    )
 
 
 NETWORKS = st.one_of(
@@ -111,7 +117,8 @@ def test_a_ring_takes_a_step_per_other_chip(kind: str, chips: int) -> None:
 @pytest.mark.parametrize("side", [3, 4, 8])
 @pytest.mark.parametrize("dims", [1, 2, 3])
 def test_a_torus_uses_all_its_links_at_once(side: int, dims: int) -> None:
-    """Each of 2 x dims parts meets a dimension of its own in each phase; what it carries thins out by `side`."""
+    """Each of 2 x dims parts meets a dimension of its own in each phase; what it carries thins out by
+    `side`."""
     if side**dims > 64:
         return
     smallest = 30

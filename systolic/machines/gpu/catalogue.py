@@ -35,8 +35,8 @@ _MMA = (
     ((16, 128), (1, 4)),
     ((16, 64), (1, 4)),
 )
-"""(m, n) and warps of the mma tiles: those of CUTLASS's generator for SM80, and the narrow ones that libraries add
-for few rows."""
+"""(m, n) and warps of the mma tiles: those of CUTLASS's generator for SM80, and the narrow ones that
+libraries add for few rows."""
 
 _WGMMA = tuple(
     ((64 * groups * tall, n), groups)
@@ -44,8 +44,8 @@ _WGMMA = tuple(
     for n in (16, 32, 64, 96, 128, 160, 192, 224, 256)
     if groups * tall * n <= 768
 )
-"""(m, n) and warp groups of the wgmma tiles: rows in steps of 64, columns of 32, as in the names of cuBLAS's kernels
-for SM90; no more sums than the registers of three groups hold."""
+"""(m, n) and warp groups of the wgmma tiles: rows in steps of 64, columns of 32, as in the names of
+cuBLAS's kernels for SM90; no more sums than the registers of three groups hold."""
 
 _TCGEN05 = tuple((128, n) for n in (32, 64, 96, 128, 160, 192, 224, 256))
 """(m, n) of the tiles in tensor memory of one SM, columns in steps of 32; pairs of SMs are clusters."""
@@ -155,7 +155,8 @@ def _program(plan: Plan, problem: Problem, chip: GpuChip) -> Program:
 
 
 def alike(problem: Problem) -> Problem:
-    """A problem whose full tiles have the same sectors: sides that count only by their alignment, and edges."""
+    """A problem whose full tiles have the same sectors: sides that count only by their alignment, and
+    edges."""
 
     def side(length: int) -> int:
         return length if length <= _EDGE else _EDGE + length % _EDGE

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 KERNELS = ("naive", "shared", "register", "tensor", "warpgroup", "tcgen05")
-"""One thread per output; through shared memory; blocked in registers; tensor cores fed by asynchronous copies, one
-warp at a time; by warp groups; with sums in tensor memory."""
+"""One thread per output; through shared memory; blocked in registers; tensor cores fed by asynchronous
+copies, one warp at a time; by warp groups; with sums in tensor memory."""
 
 TENSOR_KERNELS = ("tensor", "warpgroup", "tcgen05")
 
@@ -69,7 +69,8 @@ class Plan:
     stages
         Tiles of operands on their way at once.
     cluster
-        Blocks along (m, n) that share what they load: each loads a part of the tiles that they have in common.
+        Blocks along (m, n) that share what they load: each loads a part of the tiles that they have in
+        common.
     split_k
         Blocks that share a tile's k; their sums are added by a second kernel.
     """

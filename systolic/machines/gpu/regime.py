@@ -15,8 +15,8 @@ from .plan import Plan, Problem
 from .program import OPERANDS, Program
 
 SM_PORT_BYTES = 64
-"""Bytes per cycle that an SM takes from L2: 64 on Volta to Hopper (Jia et al., arXiv 1804.06826; Chips and Cheese,
-Nvidia's H100)."""
+"""Bytes per cycle that an SM takes from L2: 64 on Volta to Hopper (Jia et al., arXiv 1804.06826; Chips and
+Cheese, Nvidia's H100)."""
 
 QUEUE_CYCLES = 64
 """Cycles of work that may wait in front of shared memory or of the port before a warp has to."""
@@ -25,8 +25,8 @@ TRIPS = 16
 """Trips of the loop that are stepped, and twice as many: what lies between them is the pace of the loop."""
 
 START_CYCLES = 30
-"""Cycles from the end of a block to the first instruction of the next one on its SM: no figure published; about
-what a taken barrier and a branch cost."""
+"""Cycles from the end of a block to the first instruction of the next one on its SM: no figure published;
+about what a taken barrier and a branch cost."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +117,8 @@ def settings_of(chip: GpuChip, program: Program, regime: Regime, period: int) ->
 
 
 def mean_latency(chip: GpuChip) -> int:
-    """Cycles from a load to its data in L2: half of the chip's data lie in the far part where there is one."""
+    """Cycles from a load to its data in L2: half of the chip's data lie in the far part where there is
+    one."""
     l2 = chip.memory["l2"]
     return int(
         l2.latency_cycles

@@ -1,8 +1,8 @@
 """Programs of the kernels that multiply on the scalar lanes: the three steps that a course teaches.
 
-``naive``: a thread per element of the result, operands straight from memory. ``shared``: a block brings tiles into
-shared memory first. ``register``: each thread keeps 8 x 8 sums in registers (Volkov and Demmel, SC 2008; the
-simt kernels of CUTLASS).
+``naive``: a thread per element of the result, operands straight from memory. ``shared``: a block brings
+tiles into shared memory first. ``register``: each thread keeps 8 x 8 sums in registers (Volkov and Demmel,
+SC 2008; the simt kernels of CUTLASS).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Programs of the kernels that use tensor cores.
 
-``tensor`` follows NVIDIA's multistage kernels (CUTLASS documentation, Efficient GEMM in CUDA): all warps copy
-tiles asynchronously into shared memory, load fragments from there one step ahead, and multiply. ``warpgroup``
-has a warp that copies whole tiles and warp groups whose matmuls read shared memory. ``tcgen05`` keeps the sums
-in tensor memory and issues from one thread.
+``tensor`` follows NVIDIA's multistage kernels (CUTLASS documentation, Efficient GEMM in CUDA): all warps
+copy tiles asynchronously into shared memory, load fragments from there one step ahead, and multiply.
+``warpgroup`` has a warp that copies whole tiles and warp groups whose matmuls read shared memory.
+``tcgen05`` keeps the sums in tensor memory and issues from one thread.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from .program import Program, Writer, wavefronts
 from .tiles import lane_bytes, pitch, requests, step_bytes, tile_lines
 
 OPERAND_BITS = 256
-"""Bits of k that one instruction of tensor cores takes: 16 elements of 16 bits (PTX ISA, mma and wgmma shapes)."""
+"""Bits of k that one instruction of tensor cores takes: 16 elements of 16 bits (PTX ISA, mma and wgmma
+shapes)."""
 
 WARP_ROWS, WARP_COLS = 16, 8
 """Rows and columns of the result of one warp's instruction (PTX ISA, mma.m16n8)."""

@@ -24,8 +24,8 @@ SCREENED = 6
 """Plans that are stepped, of those that the closed form likes best."""
 
 L2_SHARE = Fraction(3, 4)
-"""Part of L2 that operands may fill and still be there for the next wave: the rest goes to results and to lines
-that meet in a set."""
+"""Part of L2 that operands may fill and still be there for the next wave: the rest goes to results and to
+lines that meet in a set."""
 
 
 COUNTERS = {
@@ -199,7 +199,8 @@ def _last(grid: _Grid, chip: GpuChip) -> tuple[tuple[int, int, int], ...]:
 def reduction_cycles(
     problem: Problem, plan: Plan, chip: GpuChip, dram: bool = True, onchip: bool = True, latency: bool = True
 ) -> int:
-    """Cycles of splitting k: its sums go to L2 in fp32 and come back, and a kernel that adds them is launched."""
+    """Cycles of splitting k: its sums go to L2 in fp32 and come back, and a kernel that adds them is
+    launched."""
     if plan.split_k == 1:
         return 0
     sums = problem.batch * problem.m * problem.n
