@@ -9,7 +9,7 @@ from matplotlib.ticker import FuncFormatter
 
 from ..engine.report import ChipReport, Report
 from ..metrics import CAUSES
-from ..quantity import format_bytes, format_count, format_seconds
+from ..quantity import format_bytes, format_count, format_hz, format_seconds
 from ..result import OPERANDS, Result, Traffic, add_bytes, add_counts
 from .palette import CAUSE_FILLS, LIGHT, OPERAND_FILLS, Fill
 from .style import Plot, byte_axis, end_label, label_rows, legend_above, new_figure, stacked_bars, stated
@@ -89,7 +89,7 @@ def comparison_figure(report: Report) -> Plot:
         used = 100 * (chip.utilization or 0.0)
         stacked_bars(right, row, [(used, Fill(LIGHT["soft"]))])
         end_label(right, f"{used:.3g}%", used, row)
-    label_rows(left, [chip.chip.name for chip in chips])
+    label_rows(left, [f"{chip.chip.name}, {format_hz(chip.chip.clock_hz)}" for chip in chips])
     left.xaxis.set_major_formatter(FuncFormatter(lambda value, _: format_seconds(value)))
     left.margins(x=0.2)
     left.set_title(f"elapsed time by cause (× {chips[0].chip.name})")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import ceil, log2
 from pathlib import Path
 from typing import Any
@@ -84,9 +84,9 @@ class Plot:
     """
 
     kind: str
-    figure: Figure
+    figure: Figure = field(repr=False)
     caption: str
-    alt: str
+    alt: str = field(repr=False)
 
     @property
     def svg(self) -> str:
