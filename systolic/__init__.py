@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .engine.report import Report
     from .engine.simulation import simulate
     from .errors import SystolicError
+    from .measured.calibration import Calibration, calibrate
     from .measured.compare_rows import compare
     from .measured.comparison import Comparison
     from .models import load_model
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Calibration",
     "Chip",
     "Comparison",
     "Gemm",
@@ -38,6 +40,7 @@ __all__ = [
     "VectorOp",
     "Workload",
     "__version__",
+    "calibrate",
     "compare",
     "fusion_report",
     "load_chip",
@@ -50,6 +53,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Calibration": "measured.calibration",
     "Chip": "chips",
     "Comparison": "measured.comparison",
     "Gemm": "workload",
@@ -57,6 +61,7 @@ _HOMES = {
     "SystolicError": "errors",
     "VectorOp": "workload",
     "Workload": "workload",
+    "calibrate": "measured.calibration",
     "compare": "measured.compare_rows",
     "fusion_report": "engine.fusion",
     "load_chip": "chips",
