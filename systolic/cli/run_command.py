@@ -172,9 +172,9 @@ def run(
         work = load_work(model, model_options, program)
         report = simulate(work, on=places, **choices, progress=bar)
     if html is not None:
-        from ..viz.report_page import report_page
+        from ..viz.report_page import report_html
 
-        write_whole(Path(html), report_page(report))
+        write_whole(Path(html), report_html(report))
     _deliver(report, json)
     if html is not None:
         print(f"systolic: wrote {html}", file=sys.stderr)

@@ -47,7 +47,7 @@ _NOISE = Definition(
 )
 
 
-def comparison_page(comparison: Comparison) -> str:
+def comparison_html(comparison: Comparison) -> str:
     """The comparison as one self-contained HTML document: overview, and each group with figure and rows."""
     rows = sum(len(group.points) for group in comparison.groups)
     subtitle = f"{rows:,} measured rows in {len(comparison.groups)} groups; an error never spans two groups"

@@ -42,7 +42,7 @@ from .report_tables import (
 )
 
 
-def report_page(report: Report) -> str:
+def report_html(report: Report) -> str:
     """A report as one self-contained HTML page.
 
     Returns

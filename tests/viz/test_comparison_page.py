@@ -9,7 +9,7 @@ import pytest
 
 from systolic.measured.compare_rows import compare
 from systolic.measured.rows import Row, csv_text
-from systolic.viz.comparison_page import comparison_page
+from systolic.viz.comparison_page import comparison_html
 
 HOSTILE = "<script>document.title='taken'</script>"
 
@@ -27,7 +27,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]  # fmt: skip
     (folder / "rows.csv").write_text(csv_text(rows))
     file = folder / "page.html"
-    file.write_text(comparison_page(compare(folder / "rows.csv", on="teaching-4x4")))
+    file.write_text(comparison_html(compare(folder / "rows.csv", on="teaching-4x4")))
     return file
 
 
@@ -60,6 +60,6 @@ def test_rows_sort_by_their_values(page: Path) -> None:
 
 def test_the_same_comparison_gives_the_same_page(page: Path) -> None:
     text = page.read_text()
-    assert text == comparison_page(compare(page.parent / "rows.csv", on="teaching-4x4"))
+    assert text == comparison_html(compare(page.parent / "rows.csv", on="teaching-4x4"))
     assert "<script>document.title" not in text
     assert not re.search(r'(?:src|href)="(?!#)', text)

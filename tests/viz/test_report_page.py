@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Page, expect
 import systolic
 from systolic.engine.report import Report
 from systolic.metrics import METRICS
-from systolic.viz.report_page import report_page
+from systolic.viz.report_page import report_html
 from tests.viz.browsing import chromium, opened
 from tests.viz.test_page import HOSTILE
 
@@ -33,7 +33,7 @@ def report() -> Report:
 @pytest.fixture(scope="module")
 def file(report: Report, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("report") / "report.html"
-    path.write_text(report_page(report), encoding="utf-8")
+    path.write_text(report_html(report), encoding="utf-8")
     return path
 
 
@@ -95,7 +95,7 @@ def test_checks_are_those_of_the_report(browser: Browser, tmp_path: Path) -> Non
     failed = replace(passed, chips=(replace(passed.chips[0], rows=(failed_row,)),))
     for report, verdict in ((passed, "passed"), (failed, "FAILED")):
         path = tmp_path / f"{verdict}.html"
-        path.write_text(report_page(report), encoding="utf-8")
+        path.write_text(report_html(report), encoding="utf-8")
         with opened(browser, path) as page:
             (shown,) = cells(page, "Values that the simulated chip computes, against jnp.matmul")[0]
             assert page.locator("dd.good, dd.bad").all_inner_texts() == [verdict]
@@ -131,7 +131,7 @@ def test_names_of_users_stay_text(report: Report, browser: Browser, tmp_path: Pa
     hostile = replace(chip, rows=rows, chip=spec, notes=(HOSTILE,))
     named = replace(report, chips=(hostile,), workload=replace(report.workload, name=HOSTILE))
     path = tmp_path / "hostile.html"
-    path.write_text(report_page(named), encoding="utf-8")
+    path.write_text(report_html(named), encoding="utf-8")
     with opened(browser, path) as page:
         assert page.locator("img").count() == 0
         assert page.title() == f"{HOSTILE} on {HOSTILE}"
@@ -141,7 +141,7 @@ def test_names_of_users_stay_text(report: Report, browser: Browser, tmp_path: Pa
 def test_the_same_input_gives_the_same_page_but_for_the_host() -> None:
     def page() -> str:
         report = systolic.simulate(systolic.Gemm(m=64, n=64, k=64, dtype="bf16"), on=["tpu-v4", "tpu-v6e"])
-        return re.sub(r"<h2[^>]*>Host</h2>.*?(?=<h2)", "", report_page(report), count=1, flags=re.DOTALL)
+        return re.sub(r"<h2[^>]*>Host</h2>.*?(?=<h2)", "", report_html(report), count=1, flags=re.DOTALL)
 
     assert page() == page()
 
@@ -149,6 +149,6 @@ def test_the_same_input_gives_the_same_page_but_for_the_host() -> None:
 def test_a_report_without_matmuls_has_a_page() -> None:
     work = systolic.load_model("gpt2", seq=8)
     vectors = replace(work, ops=tuple(op for op in work.ops if isinstance(op, systolic.VectorOp)))
-    html = report_page(systolic.simulate(vectors, on="tpu-v4"))
+    html = report_html(systolic.simulate(vectors, on="tpu-v4"))
     assert "gpt2 on tpu-v4" in html
     assert "What bounds each matmul" not in html
