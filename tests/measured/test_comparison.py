@@ -11,6 +11,7 @@ import pytest
 import systolic
 from systolic import SystolicError
 from systolic.measured.compare_rows import compare
+from systolic.measured.record import Measurement, Measurements, Session
 from systolic.measured.rows import Row, csv_text, read_rows
 
 
@@ -173,3 +174,37 @@ def test_a_file_of_the_collection_is_judged_by_its_own_name(tmp_path: Path) -> N
     tidy = file_of(own, row(4, 0.02), name="xla_gemm.csv")
     assert compare(tidy, on="teaching-4x4").groups[0].points[0].measured == pytest.approx(2e-8)
     assert read_rows(tidy).rows[0].m == 4
+
+
+def taken(m: int, median_us: float | None, alarm: str = "") -> Measurement:
+    """What `systolic measure` writes of a matmul m x 4 x 4."""
+    return Measurement(
+        session=1, name="w", batch=1, m=m, n=4, k=4, layout="nn", dtype="int8", rhs_dtype="int8",
+        out_dtype="int32", precision="default", count=1, verdict="ok" if median_us else "too noisy",
+        median_us=median_us, lo_us=median_us, hi_us=median_us, repeats=9, spread=0.01, compile_s=0.1,
+        transfer_s=0.1, rotated_bytes=4096, alarm=alarm,
+    )  # fmt: skip
+
+
+def test_a_file_of_our_own_measurements(tmp_path: Path) -> None:
+    """Its dispatch is the floor of its clock; noisy rows, alarms and observed formats are told."""
+    session = Session(
+        id=1, started="2026-01-01T00:00:00Z", device="bench", platform="gpu", driver="1", versions={},
+        host={}, clock="host", options={"warm": True}, observed={"fp32": "tf32"}, dispatch_us=2.0,
+    )  # fmt: skip
+    rows = (taken(4, 9.0), taken(8, 20.0, "12.3 TFLOP/s is above the peak"), taken(16, None))
+    path = tmp_path / "measured.json"
+    Measurements((session,), rows).write(path)
+    comparison = compare(path, on="teaching-4x4")
+    (group,) = comparison.groups
+    assert (group.clock, group.floor_us) == ("host", 2.0)
+    assert [p.name for p in group.points] == ["8x4x4"]
+    assert [p.name for p in group.tiny] == ["4x4x4"]
+    told = "\n".join(comparison.notes)
+    for word in ("1 rows were too noisy", "above the peak", "multiply fp32 as tf32", "again and again"):
+        assert word in told
+    whole = path.read_text()
+    path.write_text(whole[: whole.index('"m": 16')])
+    comparison = compare(path, on="teaching-4x4")
+    assert len(comparison.groups[0].points) == 1
+    assert "cut off after" in comparison.notes[0]
