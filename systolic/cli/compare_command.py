@@ -112,7 +112,7 @@ def _deliver(comparison: Comparison, html: str | None, json: str | None, text: s
         write_whole(Path(str(json)), comparison.to_json())
         print(f"systolic: wrote {json}", file=sys.stderr)
     if html is not None:
-        from ..viz.comparison_page import comparison_html
+        from ..viz.measured_page import comparison_html
 
         write_whole(Path(html), comparison_html(comparison))
         print(f"systolic: wrote {html}", file=sys.stderr)

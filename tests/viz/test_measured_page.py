@@ -9,7 +9,7 @@ import pytest
 
 from systolic.measured.compare_rows import compare
 from systolic.measured.rows import Row, csv_text
-from systolic.viz.comparison_page import comparison_html
+from systolic.viz.measured_page import comparison_html
 
 HOSTILE = "<script>document.title='taken'</script>"
 
