@@ -48,10 +48,12 @@ class _Key:
 
 
 class Simulator:
-    """Simulates rows on one chip, equal work once."""
+    """Simulates rows on one chip, equal work once; `source` tells how they were taken."""
 
-    def __init__(self, chip: Chip) -> None:
+    def __init__(self, chip: Chip, source: Source | None = None) -> None:
         self.chip = chip
+        # Where a row's activations lay decides only on chips whose caches may hold them.
+        self._on_chip = chip.kind == "gpu" and source is not None and source.activations_on_chip
         self._done: dict[Workload, tuple[float, str]] = {}
 
     def point(self, row: Row) -> Point:
@@ -62,7 +64,7 @@ class Simulator:
         SystolicError
             If the row, or its work on this chip, is not simulated.
         """
-        work = workload_of(row)
+        work = workload_of(row, activations_on_chip=self._on_chip)
         if work not in self._done:
             report = simulate(work, on=self.chip).chips[0]
             self._done[work] = report.seconds, report.totals.bound_by
@@ -225,7 +227,7 @@ def _group(
 ) -> Group | None:
     """The rows of one device, format and clock beside one chip; None where none can be compared."""
     chip, note = place
-    simulator = Simulator(chip)
+    simulator = Simulator(chip, batch.source)
     floor = batch.floor_us
     refused: dict[str, int] = {}
     chosen = _sampled(simulable(rows, refused), sample, floor)

@@ -91,7 +91,8 @@ def work_of(workload: Workload, chip: Chip) -> Work:
         if isinstance(op, Gemm):
             multiplied = op.dtype if op.dtype in chip.formats else chip.native_dtype
             compute.append(op.macs / chip.peak_macs_per_s(multiplied))
-            moved = op.lhs_bytes + op.rhs_bytes + op.out_bytes
+            places = ((op.lhs_bytes, op.lhs_at), (op.rhs_bytes, op.rhs_at), (op.out_bytes, op.out_at))
+            moved = sum(size for size, at in places if at != "chip")
         else:
             compute.append(0.0)
             moved = op.side_bytes if op.fused_into else op.read_bytes + op.write_bytes

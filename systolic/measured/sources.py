@@ -38,6 +38,7 @@ class Source:
     floor_us: float = 0.0
     noise_pct: Mapping[str, float] = field(default_factory=dict, hash=False)
     noise: str = ""
+    activations_on_chip: bool = False
 
     @property
     def path(self) -> Path:

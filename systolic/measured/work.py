@@ -43,8 +43,11 @@ def kind_of(row: Row) -> str:
     return KINDS.get(row.op, row.op)
 
 
-def workload_of(row: Row) -> Workload:
+def workload_of(row: Row, *, activations_on_chip: bool = False) -> Workload:
     """The workload that a row ran, all occurrences of it.
+
+    `activations_on_chip` says that the device's last cache held the inputs that are no weights, and keeps the
+    results, wherever they fit.
 
     Raises
     ------
@@ -55,6 +58,8 @@ def workload_of(row: Row) -> Workload:
     if row.op in ("prefill", "decode", "train"):
         return _model(row, dtype)
     ops = _ops(row)
+    if activations_on_chip:
+        ops = [replace(op, lhs_at="chip", out_at="chip") if isinstance(op, Gemm) else op for op in ops]
     if row.count > 1:
         ops = [replace(op, count=op.count * row.count) for op in ops]
     return Workload(name=label_of(row), ops=tuple(ops)).with_dtype(dtype)

@@ -161,7 +161,8 @@ def alike(problem: Problem) -> Problem:
     def side(length: int) -> int:
         return length if length <= _EDGE else _EDGE + length % _EDGE
 
-    return replace(problem, m=side(problem.m), n=side(problem.n), k=side(problem.k), batch=1)
+    m, n, k = side(problem.m), side(problem.n), side(problem.k)
+    return replace(problem, m=m, n=n, k=k, batch=1, lhs_in_l2=False, out_in_l2=False)
 
 
 _EDGE = 512

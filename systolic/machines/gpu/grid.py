@@ -13,6 +13,7 @@ from functools import lru_cache
 import numpy as np
 
 from ...chips.gpu import GpuChip
+from ...errors import SystolicError
 from ...kernels.simt import layout as L
 from ...metrics import STALLS
 from .catalogue import program_of, resident
@@ -83,7 +84,16 @@ def time_grid(problem: Problem, plan: Plan, chip: GpuChip) -> KernelTiming:
     What a cause takes is what vanishes with it, as in :func:`~systolic.machines.gpu.timing.time_kernel`. What
     L2 still holds of the results at the end leaves it while main memory has nothing else to do, at the latest
     before the kernel counts as done.
+
+    Raises
+    ------
+    SystolicError
+        If operands are said to lie in L2.
     """
+    if problem.lhs_in_l2 or problem.out_in_l2:
+        raise SystolicError(
+            "mode stepped begins with an empty L2: lhs_at and out_at must not be 'chip' there; use mode tiled"
+        )
     tiled = time_kernel(problem, plan, chip, "tiled")
     run = _ideal(problem, plan, chip)
     adding = reduction_cycles(problem, plan, chip)

@@ -69,6 +69,8 @@ def problem_of(op: Gemm, formats: Formats) -> Problem:
         rhs_bits=DTYPES[str(op.rhs_dtype)].bits,
         out_bits=DTYPES[str(op.out_dtype)].bits,
         layout=op.layout,
+        lhs_in_l2=op.lhs_at == "chip",
+        out_in_l2=op.out_at == "chip",
     )
 
 

@@ -25,6 +25,8 @@ class Problem:
         Bits of an element in memory.
     layout
         Of lhs and rhs, each ``n`` (row by row) or ``t`` (column by column).
+    lhs_in_l2, out_in_l2
+        Whether L2 holds lhs before the kernel begins, and out when it has ended, if they fit.
     """
 
     m: int
@@ -36,6 +38,8 @@ class Problem:
     rhs_bits: int = 16
     out_bits: int = 16
     layout: str = "nn"
+    lhs_in_l2: bool = False
+    out_in_l2: bool = False
 
     @property
     def macs(self) -> int:

@@ -80,6 +80,7 @@ class _Grid:
     trips: int
     hits: tuple[int, int]
     misses: tuple[int, int]
+    written: int
 
 
 def choose(
@@ -139,9 +140,10 @@ def _grid(problem: Problem, plan: Plan, chip: GpuChip) -> _Grid:
     wide = max(1, min(along_n, -(-wave // tall)))
     fits = sum(problem.compulsory_bytes[:2]) // problem.batch <= L2_SHARE * chip.memory["l2"].bytes
     sides = (wide, tall) if not fits else (along_n, along_m)
-    lhs, rhs, _ = problem.compulsory_bytes
+    lhs, rhs, out = problem.compulsory_bytes
     again = (-(-along_n // sides[0]), -(-along_m // sides[1]))
-    misses = (lhs * again[0], rhs * again[1])
+    stays = L2_SHARE * chip.memory["l2"].bytes
+    misses = (0 if problem.lhs_in_l2 and lhs <= stays else lhs * again[0], rhs * again[1])
     loaded = tuple(
         size * other // share
         for size, other, share in zip((lhs, rhs), (along_n, along_m), plan.cluster[::-1], strict=True)
@@ -159,6 +161,7 @@ def _grid(problem: Problem, plan: Plan, chip: GpuChip) -> _Grid:
         trips=plan.trips(problem),
         hits=(hits[0], hits[1]),
         misses=misses,
+        written=0 if problem.out_in_l2 and out <= stays else out,
     )
 
 
@@ -175,16 +178,16 @@ def _cycles(problem: Problem, plan: Plan, chip: GpuChip, **ideal: bool) -> int:
         total += rounds * grid.trips * at.trip + beside
         started = True
     if ideal.get("dram", True):
-        total = max(total, _dram_cycles(problem, grid, chip))
+        total = max(total, _dram_cycles(grid, chip))
     return ceil(total) + reduction_cycles(problem, plan, chip, **ideal)
 
 
-def _dram_cycles(problem: Problem, grid: _Grid, chip: GpuChip) -> Fraction:
+def _dram_cycles(grid: _Grid, chip: GpuChip) -> Fraction:
     """Cycles of DRAM for all that crosses it: results leave L2 when DRAM has nothing to read."""
     dram = chip.memory["dram"]
     if dram.bytes_per_s is None:
         return Fraction(0)
-    moved = sum(grid.misses) + problem.compulsory_bytes[2]
+    moved = sum(grid.misses) + grid.written
     return Fraction(moved * 100 * chip.clock_hz, dram.bytes_per_s * dram.sustained_percent)
 
 
@@ -230,7 +233,7 @@ def _bound(problem: Problem, plan: Plan, chip: GpuChip) -> int:
     ahead = loaded * max(1, plan.stages - 1) * min(grid.held, busiest) // grid.trips
     per_cycle = min(SM_PORT_BYTES, max(1, -(-ahead // latency)))
     alone = busiest * loaded // per_cycle
-    moving = ceil(_dram_cycles(problem, grid, chip))
+    moving = ceil(_dram_cycles(grid, chip))
     return int(max(compute, onchip, moving, alone)) + reduction_cycles(problem, plan, chip)
 
 
@@ -318,7 +321,7 @@ def _bytes(problem: Problem, plan: Plan, chip: GpuChip, grid: _Grid) -> Amounts:
     lhs, rhs, out = problem.compulsory_bytes
     partial = problem.batch * problem.m * problem.n * 4 * plan.split_k if plan.split_k > 1 else 0
     amounts: Amounts = {
-        "dram": {"lhs": (grid.misses[0], 0), "rhs": (grid.misses[1], 0), "out": (0, out)},
+        "dram": {"lhs": (grid.misses[0], 0), "rhs": (grid.misses[1], 0), "out": (0, grid.written)},
         "l2": {
             "lhs": (lhs * along_n // plan.cluster[1], 0),
             "rhs": (rhs * along_m // plan.cluster[0], 0),

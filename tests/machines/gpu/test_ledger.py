@@ -79,16 +79,17 @@ def test_unlimited_bandwidth_and_no_latency_mean_no_memory_stall(
 @pytest.mark.parametrize("name", ["a100", "h100", "v100"])
 @pytest.mark.parametrize("shape", [(16, 4096, 4096), (512, 1024, 1024), (2048, 2048, 2048), (300, 5000, 700)])
 def test_more_bandwidth_is_never_slower(name: str, shape: tuple[int, int, int]) -> None:
-    """Within 3%, on this grid: L2 and the choice of a tile may shift."""
+    """Within 3% for a given tile; where a heuristic picks one of those that it ranks first, within 12%."""
     m, n, k = shape
     op = Gemm(m=m, n=n, k=k, dtype="fp16")
     rates = [200, 400, 800, 1600, 3200, "unlimited"]
-    times = [
-        costed(op, chip_of(name, memory__dram__bytes_per_s=r if isinstance(r, str) else f"{r} GB/s")).cycles
-        for r in rates
-    ]
-    assert all(later <= 1.03 * earlier for earlier, later in pairwise(times))
-    assert times[-1] < times[0]
+    chips = [chip_of(name, memory__dram__bytes_per_s=r if r == "unlimited" else f"{r} GB/s") for r in rates]
+    tile = lowered(op, chip_of(name)).plan.tile
+    pinned = [costed(op, chip, tile=tile).cycles for chip in chips]
+    picked = [costed(op, chip).cycles for chip in chips]
+    assert all(later <= 1.03 * earlier for earlier, later in pairwise(pinned))
+    assert all(later <= 1.12 * earlier for earlier, later in pairwise(picked))
+    assert picked[-1] < picked[0]
 
 
 def test_the_wave_cliff() -> None:
@@ -207,3 +208,16 @@ def test_stepping_announces_what_it_takes() -> None:
     effort = gpu.stepping(rows, chip)
     assert "warp instructions on a100" in effort.work
     assert effort.seconds == pytest.approx(rows[0].counters["instructions"] / 1e7)
+
+
+def test_operands_that_lie_in_l2_do_not_cross_main_memory() -> None:
+    """2048 x 8192 bf16 are 32 MiB: the L40S's 96 MiB of L2 hold them, an A100's 40 MiB do not (3/4 of it)."""
+    op = Gemm(m=2048, n=8192, k=64, dtype="bf16", name="short", lhs_at="chip", out_at="chip")
+    plain = replace(op, lhs_at=None, out_at=None)
+    kept, through = (costed(each, chip_of("l40s")) for each in (op, plain))
+    assert (kept.bytes["dram"]["lhs"].read, kept.bytes["dram"]["out"].write) == (0, 0)
+    assert kept.bytes["dram"]["rhs"].read == through.bytes["dram"]["rhs"].read
+    assert kept.cycles < through.cycles
+    assert costed(op, chip_of("a100")).bytes["dram"]["out"].write == op.out_bytes
+    with pytest.raises(SystolicError, match="mode stepped begins with an empty L2"):
+        costed(op, chip_of("teaching-gpu"), mode="stepped")
