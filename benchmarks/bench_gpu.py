@@ -1,4 +1,4 @@
-"""The stepped GPU: warp instructions per second on one core; a large matmul and a model as whole processes."""
+"""The stepped GPU on one core: warp instructions per second; a large matmul and a model as processes."""
 
 from __future__ import annotations
 
