@@ -14,6 +14,7 @@ from ..errors import SystolicError, raise_if_any, shown
 from ..quantity import format_rate
 from ..workload import Gemm, Workload
 from .device import devices, observed_precision, prepare
+from .profile import kernel_us
 from .record import NOISY, OK, Measurement, Measurements, Session, read
 from .sources import device_of
 from .surroundings import caches, host, versions
@@ -204,6 +205,7 @@ def _row(gemm: Gemm, device: Any, session: Session, asked: Request) -> Measureme
         hi_us=timing.hi,
         repeats=timing.repeats,
         spread=timing.spread,
+        kernel_us=None if timing.median is None else kernel_us(prepared.call, device.platform),
         compile_s=prepared.compile_s,
         transfer_s=prepared.transfer_s,
         rotated_bytes=prepared.rotated_bytes,

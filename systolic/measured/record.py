@@ -100,6 +100,8 @@ class Measurement:
     repeats, spread
         Timed calls behind the number (where there is none: in all); distance of the last two medians over
         their mean.
+    kernel_us
+        Time of the device's kernels alone, by its profiler; None where that shows none.
     compile_s, transfer_s
         Apart from the time: compiling, and bringing the inputs to the device.
     rotated_bytes
@@ -126,6 +128,7 @@ class Measurement:
     hi_us: float | None
     repeats: int
     spread: float
+    kernel_us: float | None
     compile_s: float
     transfer_s: float
     rotated_bytes: int
@@ -186,8 +189,14 @@ class Measurements:
         return {row.key for row in self.rows if row.session in same and row.verdict == OK}
 
     def as_rows(self) -> tuple[Row, ...]:
-        """The rows with a number, as all measured rows are compared."""
+        """The rows with a number, as all measured rows are compared; by the device's clock once more.
+
+        On a CPU the host's clock and the device's are one: only what stands around the kernels differs.
+        """
         sessions = {session.id: session for session in self.sessions}
+        timed = [(row, sessions[row.session]) for row in self.rows if row.median_us is not None]
+        by_host = [(row, at.clock, row.median_us, row.lo_us, row.hi_us) for row, at in timed]
+        by_device = [(row, "kernel", row.kernel_us, None, None) for row, at in timed if at.platform != "cpu"]
         return tuple(
             Row(
                 device=sessions[row.session].device,
@@ -200,13 +209,13 @@ class Measurements:
                 k=row.k,
                 layout=row.layout,
                 precision="" if row.precision == "default" else row.precision,
-                clock=sessions[row.session].clock,
-                measured_us=row.median_us,
-                lo_us=row.lo_us,
-                hi_us=row.hi_us,
+                clock=clock,
+                measured_us=time,
+                lo_us=lo,
+                hi_us=hi,
             )
-            for row in self.rows
-            if row.median_us is not None
+            for row, clock, time, lo, hi in (*by_host, *by_device)
+            if time is not None
         )
 
 

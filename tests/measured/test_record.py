@@ -47,6 +47,7 @@ def measurement(m: int, median: float | None = 10.0, session: int = 1) -> Measur
         hi_us=median,
         repeats=15,
         spread=0.01,
+        kernel_us=None if median is None else 0.9 * median,
         compile_s=0.1,
         transfer_s=0.2,
         rotated_bytes=1000,
@@ -98,6 +99,12 @@ def test_rows_with_a_number_are_compared_like_any_other(tmp_path: Path) -> None:
         ("cpu", 6, 3.5, "host"),
     ]
     assert f"{path}: 1 rows were too noisy for a number" in found.notes
+
+
+def test_a_device_with_a_clock_of_its_own_gives_two_rows() -> None:
+    gpu = replace(CONTENT, sessions=(replace(SESSION, platform="gpu", device="NVIDIA H200"),))
+    times = [(row.m, row.clock, row.measured_us) for row in gpu.as_rows()]
+    assert times == [(4, "host", 10.0), (6, "host", 3.5), (4, "kernel", 9.0), (6, "kernel", 0.9 * 3.5)]
 
 
 def test_what_counts_as_measured_already() -> None:
