@@ -1,24 +1,27 @@
-"""What each mechanism of the TPU model contributes: the error against measured time with it switched off.
+"""What each mechanism of a model contributes: the error against measured time with it switched off.
 
-    python sims/ablation.py                 # all mechanisms
+    python sims/ablation.py                 # all mechanisms of the TPU
+    python sims/ablation.py --gpu           # of the GPU
     python sims/ablation.py --data FOLDER   # on other rows, in files of the same names and columns
 
 One line per mechanism, one column per group of measured rows of `tpu_validation.py`: MAPE in %, for TPU v1
 the mean distance of the weight stall from the counters in points of matrix cycles. Each line changes one
 thing in the catalogue's chips; "-" stands where a chip has no such thing. The steps of Qwen3-8B are
-compared without the constants of the serving stack.
+compared without the constants of the serving stack. For the GPU a column is a file and device of
+`gpu_validation.py`, of which some rows are taken, evenly spaced in the order of their times.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from fidelity import tpu_v1, tpu_v3, tpu_v6e
+from fidelity import gpu, tpu_v1, tpu_v3, tpu_v6e
 
 import systolic
 from systolic.chips.kinds import values_of
+from systolic.chips.tpu import TpuChip
 from systolic.measured.points import Errors, Point, simulated
 
 Overrides = Mapping[str, object]
@@ -53,6 +56,38 @@ COLUMNS = (
 )
 
 
+GPU_MECHANISMS: Mapping[str, Overrides] = {
+    "all of them": {},
+    "sustained share of bandwidth": {"memory.dram.sustained_percent": 100},
+    "bandwidth of memory": {"memory.dram.bytes_per_s": "unlimited"},
+    "latency of memory": {"memory.dram.latency_ns": 0},
+    "capacity of L2": {"memory.l2.bytes": "64 GiB"},
+    "bandwidth of L2": {"memory.l2.bytes_per_cycle": "unlimited"},
+    "latency of L2": {"memory.l2.latency_cycles": 1, "memory.l2.far_latency_cycles": 1},
+    "latency of shared memory": {"memory.shared.latency_cycles": 1},
+    "latency of tensor cores": {"tensor.latency": 1},
+    "most blocks of an SM": {"sm.max_ctas": 1},
+    "launches": {"launch_ns": 0},
+}
+"""Mechanism of the GPU -> what switches it off."""
+
+GPU_SAMPLE = 6
+"""Rows of each device and format."""
+
+
+def gpu_table(folder: Path | None) -> Iterable[str]:
+    """A line per mechanism, a column per part of the measured rows."""
+    parts = [part for part in gpu.PARTS if part.bar and not part.below_us < float("inf")]
+    names = [f"{part.source.split('_')[0][:9]} {part.devices[0].split('-')[0]}" for part in parts]
+    yield f"{'without':<32}" + "".join(f"{name:>16}" for name in names)
+    for mechanism, changed in GPU_MECHANISMS.items():
+        figures = []
+        for part in parts:
+            found = gpu.points(part, folder, GPU_SAMPLE, changed)
+            figures.append(f"{Errors.of(found, simulated).mape:.1f}" if found else "-")
+        yield f"{mechanism:<32}" + "".join(f"{figure:>16}" for figure in figures)
+
+
 def errors(overrides: Overrides, folder: Path | None) -> list[float | None]:
     """The figures of one line, in the order of `COLUMNS`."""
     v1, v3, v6e = (on(chip, overrides) for chip in ("tpu-v1", "tpu-v3", "tpu-v6e"))
@@ -67,9 +102,11 @@ def errors(overrides: Overrides, folder: Path | None) -> list[float | None]:
 
 def on(chip: str, overrides: Overrides) -> Overrides | None:
     """The overrides as they are for a chip of the catalogue; None where they change nothing there."""
-    rows = systolic.load_chip(chip).array.rows
+    of_catalogue = systolic.load_chip(chip)
+    assert isinstance(of_catalogue, TpuChip)
+    rows = of_catalogue.array.rows
     given = {path: rows if value == "all" else value for path, value in overrides.items()}
-    unchanged = values_of(systolic.load_chip(chip, given)) == values_of(systolic.load_chip(chip))
+    unchanged = values_of(systolic.load_chip(chip, given)) == values_of(of_catalogue)
     return None if given and unchanged else given
 
 
@@ -87,7 +124,13 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--data", type=Path, help="folder of other measured files; default: those that ship")
-    folder = parser.parse_args().data
+    parser.add_argument("--gpu", action="store_true", help="the GPU model instead of the TPU's")
+    given = parser.parse_args()
+    folder = given.data
+    if given.gpu:
+        for line in gpu_table(folder):
+            print(line, flush=True)
+        return
     print(f"{'without':<32}" + "".join(f"{column:>11}" for column in COLUMNS))
     for name, overrides in MECHANISMS.items():
         figures = ("-" if value is None else f"{value:.1f}" for value in errors(overrides, folder))

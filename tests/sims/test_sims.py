@@ -20,6 +20,7 @@ STUDIES = (
     "dram_bandwidth",
     "dram_trace",
     "gpu_attention",
+    "gpu_validation",
     "minilm",
     "scalesim_counts",
     "tpu_validation",
