@@ -1,18 +1,15 @@
-"""Figures of one recorded matmul: what each PE did, and who waited for what."""
+"""The array of a recorded matmul: what each PE did."""
 
 from __future__ import annotations
 
 import numpy as np
 from matplotlib.colors import LinearSegmentedColormap
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import MaxNLocator
 
-from .. import __version__
 from ..engine.recording import Recording, Run
 from ..kernels.stationary import REAL
-from ..quantity import format_hz
 from ..recorded import ArrayRecord
-from .palette import CAUSE_FILLS, LIGHT, OPERAND_FILLS, Fill
-from .style import Plot, legend_above, new_figure
+from .style import Plot, new_figure, stated_matmul
 from .words import FLOW_NAMES
 
 _SHADES = LinearSegmentedColormap.from_list("systolic", ("#f2f5f8", "#9ccbe8", "#0072b2", "#00263f"))
@@ -44,7 +41,7 @@ def heat_figure(recording: Recording) -> Plot:
     """How much of the time each PE multiplies, for each dataflow that was recorded."""
     runs = recording.runs
     figure = new_figure(
-        f"Busy PEs: {_what(recording)}", _stated(recording, "stepped"), (5.6, 4.9, 4.0)[len(runs) - 1]
+        f"Busy PEs: {_what(recording)}", stated_matmul(recording, "stepped"), (5.6, 4.9, 4.0)[len(runs) - 1]
     )
     panels = np.atleast_1d(figure.subplots(1, len(runs)))
     listed = []
@@ -90,49 +87,7 @@ def _mean(run: Run) -> float:
     return float(array.busy[1:].mean()) / (array.rows * array.cols)
 
 
-def timeline_figure(recording: Recording) -> Plot:
-    """When each memory port and the array work and wait, for the first dataflow."""
-    run = recording.runs[0]
-    units = list(dict.fromkeys(part.unit for part in sorted(run.slices, key=lambda s: s.unit == "array")))
-    figure = new_figure(f"Timeline: {_what(recording)}", _stated(recording, "tiled"), 1.9 + 0.62 * len(units))
-    axes = figure.subplots()
-    fills: dict[str, Fill] = {}
-    line = 0.5 if len(run.slices) < 400 else 0.0  # the edges of many thin slices would hide them
-    for part in run.slices:
-        way = "written" if part.write else "read"
-        name = f"array: {part.cause}" if part.cause else f"{part.operand} {way}"
-        fill = CAUSE_FILLS[part.cause] if part.cause else OPERAND_FILLS[part.operand]
-        fills.setdefault(name, Fill(fill.colour, "////") if part.write else fill)
-        axes.barh(
-            units.index(part.unit), part.stop - part.start, 0.7, left=part.start, color=fills[name].colour,
-            hatch=fills[name].hatch or None, edgecolor=LIGHT["ink"], linewidth=line,
-        )  # fmt: skip
-    axes.set_yticks(range(len(units)), units)
-    axes.set_ylim(len(units) - 0.5, -0.5)
-    axes.tick_params(axis="y", length=0)
-    axes.set_xlim(0, run.slices_end)
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-    axes.set_xlabel("elapsed cycles of one occurrence")
-    legend_above(figure, sorted(fills.items()))
-    busy = {unit: sum(p.stop - p.start for p in run.slices if p.unit == unit) for unit in units}
-    caption = (
-        f"What the ports of the memories and the array do in {run.slices_end:,} cycles, on the busiest core; "
-        "array cycles carry their cause, transfers their operand."
-    )
-    listed = ", ".join(f"{unit} {cycles:,} cycles" for unit, cycles in busy.items())
-    return Plot("timeline", figure, caption, f"{caption} In slices: {listed}.")
-
-
 def _what(recording: Recording) -> str:
     gemm = recording.gemm
     batch = f"{gemm.batch}×" if gemm.batch > 1 else ""
     return f"{gemm.name} {batch}{gemm.m}×{gemm.n}×{gemm.k} on {recording.chip.name}"
-
-
-def _stated(recording: Recording, source: str) -> str:
-    work, array = recording.workload, recording.runs[0].array
-    parts = [work.name, work.phase, f"batch {work.batch:,}", f"seq {work.seq:,}"]
-    parts += [f"KV length {work.kv_len:,}"] if work.kv_len else []
-    parts += [] if recording.layer is None else [f"layer {recording.layer}"]
-    parts += [array.dtype, f"{array.rows}×{array.cols} PEs at {format_hz(recording.chip.clock_hz)}"]
-    return " · ".join([*parts, source, f"systolic {__version__}"])

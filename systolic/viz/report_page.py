@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .. import __version__
+from ..chips.tpu import TpuChip
 from ..engine.render import limits_of
 from ..engine.report import ChipReport, Report
+from ..engine.unrolled import unroll
 from ..quantity import format_bytes, format_count, format_hz, format_rate, format_seconds
 from .figures import plot
 from .page import (
@@ -109,6 +111,7 @@ def _chip(report: Report, chip: ChipReport) -> Iterator[Part]:
         yield _picture(report, "causes", chip)
     yield ops_table(chip)
     yield cause_table(chip)
+    yield from _timeline(report, chip)
     yield Heading("Bytes", 3)
     if chip.totals.bytes:
         yield _picture(report, "traffic", chip)
@@ -195,6 +198,19 @@ def _picture(report: Report, kind: str, chip: ChipReport | None = None) -> Pictu
     index = 0 if chip is None else report.chips.index(chip)
     drawn = plot(report, kind, chip=None if chip is None else report.chips[index].chip.name)
     return Picture(svg=drawn.svg, caption=drawn.caption, alt=drawn.alt)
+
+
+def _timeline(report: Report, chip: ChipReport) -> Iterator[Part]:
+    """The schedule that made the rows; nothing where a choice of the run (a pinned tile) made others."""
+    if not isinstance(chip.chip, TpuChip) or not chip.matmuls:
+        return
+    mapping = chip.matmuls[0].mapping or {}
+    run = unroll(report.workload, on=chip.chip, dataflow=mapping.get("dataflow"))
+    if [(row.op, row.cycles) for row in run.rows] != [(row.op, row.cycles) for row in chip.rows]:
+        return
+    drawn = plot(run, "timeline")
+    yield Heading("Timeline", 3)
+    yield Picture(svg=drawn.svg, caption=drawn.caption, alt=drawn.alt)
 
 
 def _host(report: Report) -> Iterator[Part]:

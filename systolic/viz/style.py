@@ -21,6 +21,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MultipleLocator
 
 from .. import __version__
+from ..engine.recording import Recording
 from ..engine.report import ChipReport
 from ..errors import SystolicError, shown
 from ..quantity import format_bytes, format_hz
@@ -163,6 +164,16 @@ def stated(work: Workload, chips: Sequence[ChipReport]) -> str:
         parts += [f"{chip.chip.name} at {format_hz(chip.chip.clock_hz)}" for chip in chips]
     parts += ["+".join(dict.fromkeys(chip.totals.source for chip in chips)), f"systolic {__version__}"]
     return " · ".join(parts)
+
+
+def stated_matmul(recording: Recording, source: str) -> str:
+    """The same of a recorded matmul; `source` says what produced the figures."""
+    work, array = recording.workload, recording.runs[0].array
+    parts = [work.name, work.phase, f"batch {work.batch:,}", f"seq {work.seq:,}"]
+    parts += [f"KV length {work.kv_len:,}"] if work.kv_len else []
+    parts += [] if recording.layer is None else [f"layer {recording.layer}"]
+    parts += [array.dtype, f"{array.rows}×{array.cols} PEs at {format_hz(recording.chip.clock_hz)}"]
+    return " · ".join([*parts, source, f"systolic {__version__}"])
 
 
 def stacked_bars(axes: Axes, row: float, parts: Sequence[tuple[float, Fill]], height: float = 0.72) -> float:

@@ -14,6 +14,7 @@ from matplotlib.patches import Rectangle
 import systolic
 from systolic.engine.recording import Recording, record
 from systolic.engine.report import Report
+from systolic.engine.unrolled import unroll
 from systolic.errors import SystolicError
 from systolic.machines.base import Options
 from systolic.metrics import CAUSES
@@ -176,6 +177,19 @@ def test_the_timeline_covers_every_cycle_of_the_array(recording: Recording) -> N
     axes = plot(recording, "timeline").figure.axes[0]
     units = [label.get_text() for label in axes.get_yticklabels()]
     assert row_sums(axes)[units.index("array")] == run.row.cycles
+
+
+def test_the_timeline_of_a_run_is_its_first_layer() -> None:
+    run = unroll(systolic.load_model("gpt2", seq=64), on="tpu-v4")
+    axes = plot(run, "timeline").figure.axes[0]
+    units = [label.get_text() for label in axes.get_yticklabels()]
+    # Each cycle belongs to the array or the vector unit: the two add up to one of each op of a layer.
+    sums = row_sums(axes)
+    once = [
+        row.cycles // row.op.count for row in run.rows if row.name != "lm_head" and "final" not in row.name
+    ]
+    assert units == ["dram", "vector", "array"]
+    assert sums[units.index("array")] + sums[units.index("vector")] == axes.get_xlim()[1] == sum(once)
 
 
 @pytest.mark.parametrize("suffix", [".svg", ".png", ".pdf"])

@@ -108,7 +108,8 @@ def test_it_opens_from_a_file_at_every_width(report: Report, browser: Browser, f
     for width in (390, 1280):
         with opened(browser, file, width=width) as page:
             expect(page.get_by_role("heading", level=1)).to_have_text("gpt2 on tpu-v4, h100")
-            assert page.locator("figure svg").count() == 1 + 3 * len(report.chips)
+            # The comparison, three for each chip, and the timeline of the chip that has a schedule of units.
+            assert page.locator("figure svg").count() == 1 + 3 * len(report.chips) + 1
             assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
@@ -144,6 +145,14 @@ def test_the_same_input_gives_the_same_page_but_for_the_host() -> None:
         return re.sub(r"<h2[^>]*>Host</h2>.*?(?=<h2)", "", report_html(report), count=1, flags=re.DOTALL)
 
     assert page() == page()
+
+
+def test_a_timeline_is_shown_of_the_schedule_that_made_the_rows_only() -> None:
+    gemm = systolic.Gemm(m=512, n=512, k=512, dtype="bf16")
+    free, pinned = (systolic.simulate(gemm, on="tpu-v4", tile=tile) for tile in (None, (128, 128, 128)))
+    assert free.chips[0].totals.cycles != pinned.chips[0].totals.cycles
+    assert "Timeline: 512,512,512 on tpu-v4" in report_html(free)
+    assert "Timeline: " not in report_html(pinned)
 
 
 def test_a_report_without_matmuls_has_a_page() -> None:
