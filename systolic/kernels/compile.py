@@ -67,7 +67,7 @@ def cache_folder() -> Path | None:
     When it cannot be written, one warning says so, and kernels are compiled anew in each process.
     """
     try:
-        folder = _cache_root() / "kernels" / source_digest(Path(__file__).parent)
+        folder = cache_root() / "kernels" / source_digest(Path(__file__).parent)
         folder.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=folder).close()
     except (OSError, RuntimeError) as error:
@@ -92,7 +92,8 @@ def source_digest(sources: Path) -> str:
     return digest.hexdigest()[:16]
 
 
-def _cache_root() -> Path:
+def cache_root() -> Path:
+    """Return the user's folder for what systolic keeps between runs; see :func:`cache_folder`."""
     if chosen := os.environ.get(CACHE_SETTING):
         return Path(chosen).absolute()
     shared = os.environ.get("XDG_CACHE_HOME")

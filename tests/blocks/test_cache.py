@@ -37,7 +37,7 @@ def test_a_large_cache_misses_each_line_once() -> None:
 
 
 def test_columns_a_power_of_two_apart_fall_into_one_set() -> None:
-    """64 rows of 4 KiB: a column is 64 lines of one set, more than 8 ways hold; 64 bytes more, and it fits."""
+    """64 rows of 4 KiB: a column is 64 lines of one set, more than 8 ways hold; 64 bytes on, it fits."""
     for ld, missed in ((4096, 64 * 16), (4160, 64)):
         caches = CacheHierarchy([cache(1 << 15, 8)])
         for column in range(16):
