@@ -67,6 +67,11 @@ def test_llama_405b(
     promise("  its memory", peak, "B", at_most=500e6)
 
 
+def test_shipped_measurements(benchmark: Any, promise: Promise) -> None:
+    benchmark.pedantic(systolic, args=("compare", "--shipped", "--overview"), rounds=1)
+    promise("sample of all shipped measurements compared", benchmark.stats.stats.max, "s", at_most=60)
+
+
 def test_full_check_of_gpt2(benchmark: Any, promise: Promise) -> None:
     run = ("run", "gpt2", "--on", "tpu-v4", "--seq", "1024", "--check", "full")
     benchmark.pedantic(systolic, args=run, rounds=1)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..measured.comparison import Comparison
 
 STDOUT = "-"
-SHIPPED_SAMPLE = 3
+SHIPPED_SAMPLE = 2
 """Rows of each kind and group of what ships: on GPUs a row may take a second and more."""
 
 
@@ -44,7 +44,7 @@ def compare(
         typer.Option(
             metavar="N|all",
             help="Simulate at most N rows of each kind and group, spread over their times. Default: all rows "
-            "of a file, 3 with --shipped.",
+            "of a file, 2 with --shipped.",
         ),
     ] = None,
     rows: Annotated[bool, typer.Option("--rows", help="Print every row.")] = False,

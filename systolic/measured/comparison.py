@@ -29,6 +29,9 @@ SCHEMA = 1
 FIT_ROWS = 300
 """A roofline is fitted to at most so many rows of a group, evenly spaced in the order of their times."""
 
+FEWEST_FITTED = 8
+"""Rows that a fit needs: with fewer, its constants meet nearly every row by themselves."""
+
 SIZES = ((1e-5, "under 10 us"), (1e-4, "10 to 100 us"), (1e-3, "0.1 to 1 ms"), (float("inf"), "over 1 ms"))
 """Measured seconds below which a row belongs to a size -> its name."""
 
@@ -113,7 +116,7 @@ class Group:
     @cached_property
     def fit(self) -> Fit | None:
         """A roofline fitted to these very rows; None where there are hardly more rows than constants."""
-        if len(self.points) < 6:
+        if len(self.points) < FEWEST_FITTED:
             return None
         ordered = sorted(self.points, key=lambda point: point.measured)
         step = -(-len(ordered) // FIT_ROWS)
