@@ -39,13 +39,13 @@ def parse_lines(text: Any, addresses: Any, sizes: Any, kinds: Any) -> int:
         at += 3
         address = 0
         while text[at] != 44:  # up to the comma
-            digit = text[at]
+            digit = int(text[at])
             address = (address << 4) + (digit - 48 if digit < 58 else digit - 87)
             at += 1
         at += 1
         size = 0
         while text[at] != 10:
-            size = size * 10 + (text[at] - 48)
+            size = size * 10 + (int(text[at]) - 48)
             at += 1
         at += 1
         addresses[found], sizes[found], kinds[found] = address, size, kind
