@@ -103,7 +103,8 @@ class Plan:
 
     def trips(self, problem: Problem) -> int:
         """Tiles of k that a block goes through."""
-        return -(-(-(-problem.k // self.tile[2])) // self.split_k)
+        tiles = -(-problem.k // self.tile[2])
+        return -(-tiles // self.split_k)
 
     def __str__(self) -> str:
         m, n, k = self.tile
