@@ -8,7 +8,8 @@ One line per mechanism, one column per group of measured rows of `tpu_validation
 the mean distance of the weight stall from the counters in points of matrix cycles. Each line changes one
 thing in the catalogue's chips; "-" stands where a chip has no such thing. The steps of Qwen3-8B are
 compared without the constants of the serving stack. For the GPU a column is a file and device of
-`gpu_validation.py`, of which some rows are taken, evenly spaced in the order of their times.
+`gpu_validation.py` in which tensor cores multiply, of which some rows are taken, evenly spaced in the order
+of their times.
 """
 
 from __future__ import annotations
@@ -71,13 +72,13 @@ GPU_MECHANISMS: Mapping[str, Overrides] = {
 }
 """Mechanism of the GPU -> what switches it off."""
 
-GPU_SAMPLE = 6
+GPU_SAMPLE = 8
 """Rows of each device and format."""
 
 
 def gpu_table(folder: Path | None) -> Iterable[str]:
     """A line per mechanism, a column per part of the measured rows."""
-    parts = [part for part in gpu.PARTS if part.bar and not part.below_us < float("inf")]
+    parts = [part for part in gpu.PARTS if part.below_us == float("inf") and part.dtypes != ("fp32",)]
     names = [f"{part.source.split('_')[0][:9]} {part.devices[0].split('-')[0]}" for part in parts]
     yield f"{'without':<32}" + "".join(f"{name:>16}" for name in names)
     for mechanism, changed in GPU_MECHANISMS.items():
