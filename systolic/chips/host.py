@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -113,15 +114,15 @@ def _caches(folder: Path) -> tuple[ListedCache, ...]:
     found = []
     for entry in sorted(folder.glob("index*")):
         read = {path.name: path.read_text().strip() for path in entry.iterdir() if path.is_file()}
-        size = read.get("size", "")
-        if not size.endswith("K"):
+        size = re.fullmatch(r"(\d+)([KM])", read.get("size", ""))
+        if size is None or not {"level", "type"} <= read.keys():
             continue
         ways = int(read.get("ways_of_associativity", 0))
         found.append(
             ListedCache(
                 level=int(read["level"]),
                 kind=read["type"],
-                bytes=int(size[:-1]) * 1024,
+                bytes=int(size[1]) << (10 if size[2] == "K" else 20),
                 ways=ways or None,
                 line_bytes=int(read.get("coherency_line_size", 64)),
                 sharers=len(_numbers(read.get("shared_cpu_list", "0"))),

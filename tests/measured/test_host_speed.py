@@ -12,7 +12,7 @@ import pytest
 from systolic.chips.host import ListedCache
 from systolic.kernels import probes
 from systolic.kernels.compile import CACHE_SETTING
-from systolic.measured import host
+from systolic.measured import host_speed
 
 
 def test_the_probes_compute_what_they_say() -> None:
@@ -37,13 +37,13 @@ def test_working_sets_fit_what_they_stand_for() -> None:
         ListedCache(level=level, kind=kind, bytes=size, ways=8, line_bytes=64, sharers=1)
         for level, kind, size in kinds
     ]
-    assert host.working_sets(caches) == [
+    assert host_speed.working_sets(caches) == [
         ("l1", 24 << 10),
         ("l2", 1 << 20),
         ("l3", 4 << 20),
         ("dram", 420 << 20),
     ]
-    assert host.working_sets([]) == [("dram", 128 << 20)]
+    assert host_speed.working_sets([]) == [("dram", 128 << 20)]
 
 
 @pytest.mark.skipif(
@@ -51,8 +51,8 @@ def test_working_sets_fit_what_they_stand_for() -> None:
 )
 def test_this_machine_is_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(CACHE_SETTING, str(tmp_path))
-    monkeypatch.setattr(host, "REPEATS", 1)
-    first = host.measure_host()
+    monkeypatch.setattr(host_speed, "REPEATS", 1)
+    first = host_speed.measure_host()
     assert 5e8 < first.clock_hz < 7e9
     # A core starts two multiply-adds of the widest vector per cycle at the very most; shared cores do less.
     assert 0 < first.core_flop_per_s < 7e9 * 2 * 2 * probes.FMA_LANES
@@ -63,6 +63,6 @@ def test_this_machine_is_measured_once(tmp_path: Path, monkeypatch: pytest.Monke
     assert not others
     values = json.loads(kept.read_text())
     kept.write_text(json.dumps(values | {"clock_hz": 1}))
-    assert host.measure_host().clock_hz == 1
+    assert host_speed.measure_host().clock_hz == 1
     kept.write_text("{")
-    assert host.measure_host().clock_hz != 1
+    assert host_speed.measure_host().clock_hz != 1
