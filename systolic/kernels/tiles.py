@@ -22,8 +22,8 @@ def _plain_fma(a: Any, b: Any, c: Any) -> Any:
         product = float(a) * float(b)
         total = product + float(c)
         # What float64 lost of the sum, exactly (Knuth's TwoSum); an odd last bit marks it, so that rounding
-        # to float32 cannot meet a tie that is none (Boldo and Melquiond, "Emulation of FMA and correctly
-        # rounded sums", IEEE Transactions on Computers 57(4), 2008).
+        # to float32 cannot meet a tie that is none (rounding to odd: Boldo and Melquiond, IEEE Transactions
+        # on Computers 57(4), 2008).
         back = total - product
         lost = (product - (total - back)) + (float(c) - back)
         word = np.float64(total).view(np.int64)
@@ -52,8 +52,7 @@ def tile_sums(a: Any, b: Any, out: Any) -> None:
     """Compute ``out = a @ b`` as TDPBF16PS does, block after block of k.
 
     In each block of 32 k, the products at even k are one chain of fused multiply-adds from zero, those at odd
-    k another; the sum of the two is added to the accumulator. Subnormal operands and results count as zero
-    (Intel SDM, TDPBF16PS: "DAZ, FTZ and RNE", whatever MXCSR says).
+    k another; the sum of the two is added to the accumulator. Subnormal operands and results count as zero.
 
     Parameters
     ----------
