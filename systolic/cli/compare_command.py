@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from ..measured.comparison import Comparison
 
 STDOUT = "-"
-SHIPPED_SAMPLE = 2
-"""Rows of each kind and group of what ships: on GPUs a row may take a second and more."""
 
 
 def compare(
@@ -44,7 +42,7 @@ def compare(
         typer.Option(
             metavar="N|all",
             help="Simulate at most N rows of each kind and group, spread over their times. Default: all rows "
-            "of a file, 2 with --shipped.",
+            "of a file; with --shipped 2 on GPUs, all elsewhere.",
         ),
     ] = None,
     rows: Annotated[bool, typer.Option("--rows", help="Print every row.")] = False,
@@ -85,10 +83,10 @@ def compare(
     _deliver(comparison, html, json, _text(comparison, rows, worst, overview))
 
 
-def _limit(sample: str | None, shipped: bool, problems: list[str]) -> int | None:
+def _limit(sample: str | None, shipped: bool, problems: list[str]) -> int | Literal["auto"] | None:
     """Rows of each kind and group that are simulated; None for all."""
     if sample is None:
-        return SHIPPED_SAMPLE if shipped else None
+        return "auto" if shipped else None
     if sample.isdecimal() and int(sample):
         return int(sample)
     if sample != "all":

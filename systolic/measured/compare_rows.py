@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from ..chips import Chip, load_chip
 from ..dtypes import canonical
@@ -24,6 +24,9 @@ from .work import DTYPES, kind_of, label_of, workload_of
 
 Where = str | os.PathLike[str] | Chip
 AUTO = "auto"
+GPU_SAMPLE = 2
+"""Rows of each kind and group on a GPU where the sample is ``auto``: there a row takes 10 to 20 ms, whole
+models seconds, and some groups have thousands of rows."""
 LAUNCHING = ("host", "event")
 """Clocks that hold what it takes to start each op."""
 
@@ -98,7 +101,7 @@ def compare(
     *,
     shipped: bool | Sequence[str] = False,
     on: Where | Sequence[Where] = AUTO,
-    sample: int | None = None,
+    sample: int | Literal["auto"] | None = None,
     progress: Progress | None = None,
 ) -> Comparison:
     """Hold simulated time beside measured time.
@@ -114,7 +117,7 @@ def compare(
         Chips to simulate, or ``"auto"``: the chip of the catalogue that stands for each device.
     sample
         Simulate at most so many rows of each kind in a group, evenly spaced in the order of their measured
-        times, so that all sizes are there; None: all rows.
+        times, so that all sizes are there; ``"auto"``: :data:`GPU_SAMPLE` on GPUs, all elsewhere; None: all.
     progress
         Receives the progress of long work.
 
@@ -124,8 +127,8 @@ def compare(
         If a file cannot be read, there is no such id or chip, or no row at all can be compared; the error
         says why.
     """
-    if sample is not None:
-        raise_if_any(count_problem("sample", sample, alternative=" or None"))
+    if sample not in (None, AUTO):
+        raise_if_any(count_problem("sample", sample, alternative=', "auto" or None'))
     batches = _batches(measured, shipped)
     places = None if on == AUTO else (on,) if isinstance(on, (str, os.PathLike, Chip)) else tuple(on)
     chips = None if places is None else [load_chip(place) for place in places]
@@ -135,7 +138,10 @@ def compare(
     for batch in batches:
         for key, rows in _by_key(batch.rows).items():
             for chip, note in _chips_for(key, batch.label, len(rows), chips, skipped):
-                group = _group(batch, key, rows, (chip, note), sample, skipped, watch)
+                most = sample if isinstance(sample, int) else None
+                if sample == AUTO and chip.kind == "gpu":
+                    most = GPU_SAMPLE
+                group = _group(batch, key, rows, (chip, note), most, skipped, watch)
                 groups += [] if group is None else [group]
     if not groups:
         reasons = dict.fromkeys(f"{entry.device}: {entry.reason}" for entry in skipped)
