@@ -14,9 +14,9 @@
 # %% [markdown]
 # # Your own JAX function
 #
-# Nobody has to write a model's shapes down by hand. `systolic` reads a JAX function as JAX itself does: it
-# traces it, finds every matmul that matters, and keeps what lies between them. Here is a function that you
-# might have written, attention with a feed-forward block, on plain arrays.
+# Nobody has to write a model's shapes down by hand. `systolic` reads a JAX function as JAX itself does:
+# it traces it, finds every matmul that matters, and keeps what lies between them. Here is a function that
+# you might have written, attention with a feed-forward block, on plain arrays.
 
 # %%
 import jax
@@ -43,7 +43,7 @@ def block(x, weights):
 
 def make_weights(width, dtype):
     random = np.random.default_rng(0)
-    shapes = {name: (width, width) for name in ("query", "key", "value", "out")}
+    shapes = dict.fromkeys(("query", "key", "value", "out"), (width, width))
     shapes |= {"up": (width, 4 * width), "down": (4 * width, width)}
     return {name: jnp.asarray(random.normal(0, 0.02, shape), dtype) for name, shape in shapes.items()}
 
@@ -63,8 +63,8 @@ rows[["name", "kind", "m", "n", "k", "count", "cycles", "bound_by"]]
 
 # %% [markdown]
 # Every row is a matmul of the function, or the work between two of them, and its name says where in the
-# code it comes from; equal ones share a row. Nothing was assumed about "attention": these are the matmuls that
-# JAX sees.
+# code it comes from; equal ones share a row. Nothing was assumed about "attention": these are the matmuls
+# that JAX sees.
 #
 # What keeps each matmul from being faster?
 
@@ -74,8 +74,8 @@ systolic.plot(report, "causes")
 # %% [markdown]
 # ## And backwards?
 #
-# A gradient is a JAX function too. Each matmul of a weight becomes two on the way back: one for the gradient
-# of its input, one for its own.
+# A gradient is a JAX function too. Each matmul of a weight becomes two on the way back: one for the
+# gradient of its input, one for its own.
 
 
 # %%
@@ -99,9 +99,9 @@ macs["forward and backward"] / macs["forward"]
 #
 # ## Run *on* the chip
 #
-# Counting is half of the story. `systolic.run` walks the same function and hands each matmul to the simulated
-# chip, which multiplies and adds in its own formats and its own order. What comes back are the values that
-# this chip would compute.
+# Counting is half of the story. `systolic.run` walks the same function and hands each matmul to the
+# simulated chip, which multiplies and adds in its own formats and its own order. What comes back are the
+# values that this chip would compute.
 
 # %%
 out, ran = systolic.run(block, x, weights, on="tpu-v5e")
@@ -118,17 +118,18 @@ def off(values):
 {"on the simulated TPU": off(out), "by JAX on this machine": off(ordinary)}
 
 # %% [markdown]
-# Both are off by about as much, since both round to bf16 between operations: the chip is no less precise than
-# the format that you chose.
+# Both are off by about as much, since both round to bf16 between operations: the chip is no less precise
+# than the format that you chose.
 #
 # ## What could be fused?
 #
-# Between the matmuls lie dozens of small operations. How many kernels they are, and how many bytes go to memory
-# and back between them, depends on who runs the function: operation by operation, eagerly, or compiled.
+# Between the matmuls lie dozens of small operations. How many kernels they are, and how many bytes go to
+# memory and back between them, depends on who runs the function: operation by operation, eagerly, or
+# compiled.
 
 # %%
 print(systolic.fusion_report(block, x, weights, on="tpu-v5e"))
 
 # %% [markdown]
-# Try your own: a Flax or Equinox model, `vmap`, `scan`, `remat`, a Pallas kernel. What cannot be seen, such as
-# how often a `while_loop` turns, is asked for and never guessed.
+# Try your own: a Flax or Equinox model, `vmap`, `scan`, `remat`, a Pallas kernel. What cannot be seen,
+# such as how often a `while_loop` turns, is asked for and never guessed.

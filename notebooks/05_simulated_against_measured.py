@@ -14,14 +14,16 @@
 # %% [markdown]
 # # Simulated against measured
 #
-# A simulator that is never held against a clock is a story. This notebook shows how `systolic` is held against
-# real ones, and how to read the result without being fooled.
+# A simulator that is never held against a clock is a story. This notebook shows how `systolic` is held
+# against real ones, and how to read the result without being fooled.
 #
-# Measured times from public sources ship with the package, each with its provenance. The ones below are of 41
-# bf16 matmuls on a TPU v6e, taken by the authors of another simulator: dependent calls in one program, so that
-# starting a program does not count.
+# Measured times from public sources ship with the package, each with its provenance. The ones below are
+# of 41 bf16 matmuls on a TPU v6e, taken by the authors of another simulator: dependent calls in one
+# program, so that starting a program does not count.
 
 # %%
+import matplotlib.pyplot as plt
+
 import systolic
 
 comparison = systolic.compare(shipped=["tpu_v6e_gemm_device"])
@@ -32,8 +34,8 @@ rows.columns.tolist()
 # %% [markdown]
 # ## One number, and why it is not enough
 #
-# The error of a row is |simulated − measured| / measured. Their mean is the MAPE. Beside it stand things that
-# a number needs to mean anything:
+# The error of a row is |simulated − measured| / measured. Their mean is the MAPE. Beside it stand things
+# that a number needs to mean anything:
 #
 # - a **roofline** with the same chip numbers: each matmul at the slower of its arithmetic and its bytes. A
 #   simulator that does not beat it has added nothing;
@@ -53,14 +55,12 @@ print(comparison.to_overview())
 print(comparison.to_text(worst=5))
 
 # %% [markdown]
-# The largest cube is simulated too fast: something slows long runs down that the model does not have. It is
-# named in the README, and not fitted away.
+# The largest cube is simulated too fast: something slows long runs down that the model does not have. It
+# is named in the README, and not fitted away.
 #
 # ## See it
 
 # %%
-import matplotlib.pyplot as plt
-
 figure, (times, errors) = plt.subplots(1, 2, figsize=(10, 4))
 measured = [1e6 * point.measured for point in group.points]
 simulated = [1e6 * point.simulated for point in group.points]
@@ -83,8 +83,9 @@ figure.tight_layout()
 #
 # ## Your own machine
 #
-# `systolic measure gpt2 --seq 128 --out mine.json` times the matmuls of a model with JAX on the devices that
-# you have, and gives a number only where two medians agree. `systolic compare mine.json` does the above with
-# it. `systolic calibrate mine.json --chip tpu-v6e --out mine.toml` fits the few constants that a chip's data
-# sheet leaves open (the clock that it holds, the share of its bandwidth that long streams reach) to one half of
-# the rows and tells the error on the other: a fit that is judged on its own rows proves nothing.
+# `systolic measure gpt2 --seq 128 --out mine.json` times the matmuls of a model with JAX on the devices
+# that you have, and gives a number only where two medians agree. `systolic compare mine.json` does the
+# above with it. `systolic calibrate mine.json --chip tpu-v6e --out mine.toml` fits the few constants that
+# a chip's data sheet leaves open (the clock that it holds, the share of its bandwidth that long streams
+# reach) to one half of the rows and tells the error on the other: a fit that is judged on its own rows
+# proves nothing.

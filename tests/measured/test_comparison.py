@@ -181,7 +181,8 @@ def taken(m: int, median_us: float | None, alarm: str = "") -> Measurement:
     return Measurement(
         session=1, name="w", batch=1, m=m, n=4, k=4, layout="nn", dtype="int8", rhs_dtype="int8",
         out_dtype="int32", precision="default", count=1, verdict="ok" if median_us else "too noisy",
-        median_us=median_us, lo_us=median_us, hi_us=median_us, repeats=9, spread=0.01, kernel_us=None, compile_s=0.1,
+        median_us=median_us, lo_us=median_us, hi_us=median_us, repeats=9, spread=0.01, kernel_us=None,
+        compile_s=0.1,
         transfer_s=0.1, rotated_bytes=4096, alarm=alarm,
     )  # fmt: skip
 

@@ -36,9 +36,7 @@ def assert_slices_are_the_rows(work: Workload, chip: TpuChip) -> None:
     moved = Counter[tuple[str, str]]()
     for occurrence, parts in zip(occurrences, slices, strict=True):
         unit = [
-            part
-            for part in parts
-            if part.unit in ("array", "vector") or count(moved, part, occurrence.row)
+            part for part in parts if part.unit in ("array", "vector") or count(moved, part, occurrence.row)
         ]
         assert sum(part.stop - part.start for part in unit) == occurrence.cycles
         assert all(a.stop == b.start for a, b in pairwise(unit))
