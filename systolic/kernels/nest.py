@@ -34,17 +34,17 @@ def fill(loops: Any, accesses: Any, at: Any, addresses: Any, sizes: Any, kinds: 
         times the accesses, so that one round of it always fits.
     """
     depth, written = loops.shape[0], 0
-    inner = depth - 1
-    most = loops[inner, TOTAL] + 2
+    deepest = depth - 1
+    most = loops[deepest, TOTAL] + 2
     room = addresses.size - most * accesses.shape[0]
     while at[0] >= 0 and written <= room:
-        opened = inner  # loops that have just begun: their accesses before the inner loop are due
+        opened = deepest  # loops that have just begun: their accesses before the inner loop are due
         while opened > 0 and at[opened] == 0:
             opened -= 1
-        for level in range(opened, inner):
+        for level in range(opened, deepest):
             written = _emit(accesses, at, level + 1, 0, addresses, sizes, kinds, written)
-        written = _emit_innermost(accesses, at, _extent(loops, at, inner), addresses, sizes, kinds, written)
-        level = inner - 1
+        written = _emit_innermost(accesses, at, _extent(loops, at, deepest), addresses, sizes, kinds, written)
+        level = deepest - 1
         while level >= 0:
             written = _emit(accesses, at, level + 1, 1, addresses, sizes, kinds, written)
             at[level] += 1

@@ -52,7 +52,7 @@ def status_of(*arguments: str) -> int:
             "--json: there is no folder '/no/such/folder'; create it first",
         ),
         ("run 4,4,4 --json /", "--json must name a file, got the folder '/'"),
-        ("run 4,4,4 --html x", "No such option: --html"),
+        ("run 4,4,4 --picture x", "No such option: --picture"),
         ("run", "Missing argument 'MODEL'; see systolic run --help"),
         ("rum", "No such command 'rum'. Did you mean 'run'?"),
         ("chips tpu-v5", "chip 'tpu-v5' is not in the catalogue"),

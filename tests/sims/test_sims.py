@@ -16,11 +16,13 @@ ROOT = Path(__file__).parents[2]
 SIMS = ROOT / "sims"
 STUDIES = (
     "ablation",
+    "convert_measured",
     "critical_batch",
     "dram_bandwidth",
     "dram_trace",
     "gpu_attention",
     "gpu_validation",
+    "harness_agreement",
     "minilm",
     "scalesim_counts",
     "tpu_validation",
@@ -55,6 +57,16 @@ def study(name: str, *arguments: str) -> str:
 
 def test_every_study_is_run_here() -> None:
     assert {path.stem for path in SIMS.glob("*.py")} == set(STUDIES)
+
+
+def test_the_harness_and_timeit_time_the_same_calls() -> None:
+    """How well they agree needs a quiet machine; that both see one matmul shows anywhere."""
+    lines = study("harness_agreement", "--shapes", "2", "--rounds", "3").splitlines()
+    differences = [
+        float(line.split()[-1].rstrip("%")) for line in lines if line.endswith("%") and "×" in line
+    ]
+    assert len(differences) == 4
+    assert all(abs(difference) < 100 for difference in differences)
 
 
 def test_critical_batches_are_the_published_ones() -> None:
