@@ -60,9 +60,9 @@ def fill(loops: Any, accesses: Any, at: Any, addresses: Any, sizes: Any, kinds: 
 @kernel
 def _extent(loops: Any, at: Any, level: int) -> int:
     """Iterations of a loop, where those around it stand."""
-    outer = loops[level, OUTER]
-    if outer >= 0:
-        return int(min(loops[level, STEP], loops[level, TOTAL] - at[outer] * loops[level, STEP]))
+    around = loops[level, OUTER]
+    if around >= 0:
+        return int(min(loops[level, STEP], loops[level, TOTAL] - at[around] * loops[level, STEP]))
     return int((loops[level, TOTAL] + loops[level, STEP] - 1) // loops[level, STEP])
 
 
