@@ -112,7 +112,7 @@ def prepare(gemm: Gemm, device: Any, *, copies: int, seed: int) -> Prepared:
     moved = perf_counter()
 
     def call(number: int) -> object:
-        return wait(compiled(*sets[number % copies]))
+        return compiled(*sets[number % copies]).block_until_ready()
 
     size = sum(array.nbytes for inputs in plain for array in inputs)
     return Prepared(call=call, compile_s=compiled_at - begun, transfer_s=moved - ready, rotated_bytes=size)
