@@ -132,6 +132,7 @@ def compare(
     batches = _batches(measured, shipped)
     places = None if on == AUTO else (on,) if isinstance(on, (str, os.PathLike, Chip)) else tuple(on)
     chips = None if places is None else [load_chip(place) for place in places]
+    notes = [note for batch in batches for note in batch.notes]
     groups: list[Group] = []
     skipped: list[Skipped] = []
     watch = progress or Silent()
@@ -145,8 +146,7 @@ def compare(
                 groups += [] if group is None else [group]
     if not groups:
         reasons = dict.fromkeys(f"{entry.device}: {entry.reason}" for entry in skipped)
-        raise SystolicError("no measured row can be compared", *reasons)
-    notes = [note for batch in batches for note in batch.notes]
+        raise SystolicError("no measured row can be compared", *notes, *reasons)
     return Comparison(groups=tuple(groups), skipped=tuple(_merged(skipped)), notes=tuple(notes))
 
 

@@ -209,3 +209,18 @@ def test_a_file_of_our_own_measurements(tmp_path: Path) -> None:
     comparison = compare(path, on="teaching-4x4")
     assert len(comparison.groups[0].points) == 1
     assert "cut off after" in comparison.notes[0]
+
+
+def test_a_file_cut_before_its_first_row_says_so(tmp_path: Path) -> None:
+    session = Session(
+        id=1, started="2026-01-01T00:00:00Z", device="bench", platform="cpu", driver="1", versions={},
+        host={}, clock="host", options={}, observed={}, dispatch_us=2.0,
+    )  # fmt: skip
+    path = tmp_path / "measured.json"
+    Measurements((session,), (taken(4, 9.0),)).write(path)
+    path.write_bytes(path.read_bytes()[:450])
+    with pytest.raises(SystolicError) as caught:
+        compare(path, on="teaching-4x4")
+    assert "cut off after 450 bytes; 0 complete rows of 1 sessions are kept" in "\n".join(
+        caught.value.problems
+    )
