@@ -26,7 +26,7 @@ class Problem:
     layout
         Of lhs and rhs, each ``n`` (row by row) or ``t`` (column by column).
     lhs_in_l2, out_in_l2
-        Whether L2 holds lhs before the kernel begins, and out when it has ended, if they fit.
+        Whether L2 holds lhs before the kernel begins, and out when it has ended, as far as they fit.
     """
 
     m: int

@@ -142,8 +142,9 @@ def _grid(problem: Problem, plan: Plan, chip: GpuChip) -> _Grid:
     sides = (wide, tall) if not fits else (along_n, along_m)
     lhs, rhs, out = problem.compulsory_bytes
     again = (-(-along_n // sides[0]), -(-along_m // sides[1]))
-    stays = L2_SHARE * chip.memory["l2"].bytes
-    misses = (0 if problem.lhs_in_l2 and lhs <= stays else lhs * again[0], rhs * again[1])
+    stays = int(L2_SHARE * chip.memory["l2"].bytes)
+    there = min(lhs, stays) if problem.lhs_in_l2 else 0
+    misses = (lhs * again[0] - there, rhs * again[1])
     loaded = tuple(
         size * other // share
         for size, other, share in zip((lhs, rhs), (along_n, along_m), plan.cluster[::-1], strict=True)
@@ -161,7 +162,7 @@ def _grid(problem: Problem, plan: Plan, chip: GpuChip) -> _Grid:
         trips=plan.trips(problem),
         hits=(hits[0], hits[1]),
         misses=misses,
-        written=0 if problem.out_in_l2 and out <= stays else out,
+        written=max(0, out - stays) if problem.out_in_l2 else out,
     )
 
 
