@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from systolic.kernels.simt import layout as L
@@ -216,6 +216,7 @@ def pipelined(case: Case, groups: int, tensor_memory: bool, busy: int) -> list[i
 
 
 @settings(deadline=None, max_examples=40)
+@example(stages=2, groups=1, tensor_memory=True, busy=1, tiles=1, period=1, dram=0, stepped=0)
 @given(
     stages=st.integers(2, 5),
     groups=st.integers(1, 3),

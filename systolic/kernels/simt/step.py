@@ -224,6 +224,8 @@ def _leave(s: int, w: int, slot: int, warp: Any, slots: Any, scheds: Any) -> int
         scheds[s, i] = scheds[s, i + 1]
     scheds[s, LAST] = -1
     warp[w, WAKE] = NEVER
+    # It stays at its exit: whoever nudges the block reads the instruction at which each warp waits.
+    warp[w, PC] -= 1
     slots[slot, ALIVE] -= 1
     return int(slots[slot, ALIVE])
 
