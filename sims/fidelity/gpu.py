@@ -13,7 +13,7 @@ from systolic.chips import Chip
 from systolic.measured.compare_rows import points_of
 from systolic.measured.points import Point
 from systolic.measured.rows import Row
-from systolic.measured.sources import device_of, read_measured, shipped_rows
+from systolic.measured.sources import device_of, read_measured, shipped_rows, shipped_sources
 
 TINY_US = 20
 """Rows of the graph's clock below this have a figure of their own: launches of neighbours overlap in them."""
@@ -152,7 +152,7 @@ def points(
             if rows:
                 chip = chip_of(device, {**part.changed, **(changed or {})})
                 added = _added(part, _rows(part.source, folder), device, chip)
-                simulated = points_of(spaced(rows, sample), chip)
+                simulated = points_of(spaced(rows, sample), chip, shipped_sources().get(part.source))
                 found += [replace(point, simulated=point.simulated + added) for point in simulated]
     return found
 
@@ -162,7 +162,9 @@ def _added(part: Part, rows: Sequence[Row], device: str, chip: Chip) -> float:
     short = [row for row in rows if row.device == device and row.op in part.floor_ops]
     if not short:
         return 0.0
-    (point,) = points_of([min(short, key=lambda row: row.measured_us)], chip)
+    (point,) = points_of(
+        [min(short, key=lambda row: row.measured_us)], chip, shipped_sources().get(part.source)
+    )
     return max(0.0, point.measured - point.simulated)
 
 

@@ -20,7 +20,7 @@ from .comparison import Comparison, Group, Skipped
 from .points import Point, work_of
 from .rows import CLOCKS, Row, spread
 from .sources import TINY, Source, device_of, read_measured, shipped_rows, shipped_sources
-from .work import DTYPES, kind_of, label_of, workload_of
+from .work import COLD, DTYPES, Warm, kind_of, label_of, workload_of
 
 Where = str | os.PathLike[str] | Chip
 AUTO = "auto"
@@ -55,8 +55,11 @@ class Simulator:
 
     def __init__(self, chip: Chip, source: Source | None = None) -> None:
         self.chip = chip
-        # Where a row's activations lay decides only on chips whose caches may hold them.
-        self._on_chip = chip.kind == "gpu" and source is not None and source.activations_on_chip
+        self._warm = COLD
+        # Where a row's operands lay decides only on chips whose caches may hold them.
+        if source is not None and chip.kind == "gpu":
+            cache = chip.memory["l2"].bytes
+            self._warm = Warm(source.activations_on_chip, source.weight_copies, cache)
         self._done: dict[Workload, tuple[float, str]] = {}
 
     def point(self, row: Row) -> Point:
@@ -67,7 +70,7 @@ class Simulator:
         SystolicError
             If the row, or its work on this chip, is not simulated.
         """
-        work = workload_of(row, activations_on_chip=self._on_chip)
+        work = workload_of(row, self._warm)
         if work not in self._done:
             report = simulate(work, on=self.chip).chips[0]
             self._done[work] = report.seconds, report.totals.bound_by
@@ -84,9 +87,9 @@ class Simulator:
         )
 
 
-def points_of(rows: Iterable[Row], chip: Chip) -> list[Point]:
-    """The rows, simulated on `chip`; those that are not simulated are left out."""
-    simulator = Simulator(chip)
+def points_of(rows: Iterable[Row], chip: Chip, source: Source | None = None) -> list[Point]:
+    """The rows, simulated on `chip` as `source` took them; those that are not simulated are left out."""
+    simulator = Simulator(chip, source)
     found = []
     for row in rows:
         try:

@@ -39,6 +39,7 @@ class Source:
     noise_pct: Mapping[str, float] = field(default_factory=dict, hash=False)
     noise: str = ""
     activations_on_chip: bool = False
+    weight_copies: int = 0
 
     @property
     def path(self) -> Path:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Literal
 
@@ -43,11 +43,40 @@ def kind_of(row: Row) -> str:
     return KINDS.get(row.op, row.op)
 
 
-def workload_of(row: Row, *, activations_on_chip: bool = False) -> Workload:
-    """The workload that a row ran, all occurrences of it.
+@dataclass(frozen=True)
+class Warm:
+    """What the device's last cache held when an op began.
 
-    `activations_on_chip` says that the device's last cache held the inputs that are no weights, and keeps the
-    results, wherever they fit.
+    Attributes
+    ----------
+    activations
+        Whether ops take the same inputs and result again and again: it holds them where all that an op
+        touches fits.
+    weight_copies
+        Copies of the weights that took turns; 0: more than any cache holds.
+    cache_bytes
+        Size of that cache: copies that fit in it together stay there from one turn to the next.
+    """
+
+    activations: bool = False
+    weight_copies: int = 0
+    cache_bytes: int = 0
+
+    def place(self, gemm: Gemm) -> Gemm:
+        """The matmul with its operands where they lay."""
+        copies = self.weight_copies * gemm.rhs_bytes
+        weights = "chip" if gemm.rhs_kind == "weight" and 0 < copies <= self.cache_bytes else None
+        touched = gemm.lhs_bytes + gemm.rhs_bytes + gemm.out_bytes
+        activations = "chip" if self.activations and touched <= self.cache_bytes else None
+        return replace(gemm, lhs_at=activations, rhs_at=weights, out_at=activations)
+
+
+COLD = Warm()
+"""Nothing of an op was there."""
+
+
+def workload_of(row: Row, warm: Warm = COLD) -> Workload:
+    """The workload that a row ran, all occurrences of it, with its operands where `warm` says they lay.
 
     Raises
     ------
@@ -58,8 +87,7 @@ def workload_of(row: Row, *, activations_on_chip: bool = False) -> Workload:
     if row.op in ("prefill", "decode", "train"):
         return _model(row, dtype)
     ops = _ops(row)
-    if activations_on_chip:
-        ops = [replace(op, lhs_at="chip", out_at="chip") if isinstance(op, Gemm) else op for op in ops]
+    ops = [warm.place(op) if isinstance(op, Gemm) else op for op in ops]
     if row.count > 1:
         ops = [replace(op, count=op.count * row.count) for op in ops]
     return Workload(name=label_of(row), ops=tuple(ops)).with_dtype(dtype)

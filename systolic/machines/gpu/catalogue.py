@@ -162,7 +162,7 @@ def alike(problem: Problem) -> Problem:
         return length if length <= _EDGE else _EDGE + length % _EDGE
 
     m, n, k = side(problem.m), side(problem.n), side(problem.k)
-    return replace(problem, m=m, n=n, k=k, batch=1, lhs_in_l2=False, out_in_l2=False)
+    return replace(problem, m=m, n=n, k=k, batch=1, lhs_in_l2=False, rhs_in_l2=False, out_in_l2=False)
 
 
 _EDGE = 512

@@ -70,6 +70,7 @@ def problem_of(op: Gemm, formats: Formats) -> Problem:
         out_bits=DTYPES[str(op.out_dtype)].bits,
         layout=op.layout,
         lhs_in_l2=op.lhs_at == "chip",
+        rhs_in_l2=op.rhs_at == "chip",
         out_in_l2=op.out_at == "chip",
     )
 

@@ -25,8 +25,8 @@ class Problem:
         Bits of an element in memory.
     layout
         Of lhs and rhs, each ``n`` (row by row) or ``t`` (column by column).
-    lhs_in_l2, out_in_l2
-        Whether L2 holds lhs before the kernel begins, and out when it has ended, as far as they fit.
+    lhs_in_l2, rhs_in_l2, out_in_l2
+        Whether L2 holds lhs and rhs before the kernel begins, and out when it has ended, as far as they fit.
     """
 
     m: int
@@ -39,6 +39,7 @@ class Problem:
     out_bits: int = 16
     layout: str = "nn"
     lhs_in_l2: bool = False
+    rhs_in_l2: bool = False
     out_in_l2: bool = False
 
     @property

@@ -143,8 +143,9 @@ def _grid(problem: Problem, plan: Plan, chip: GpuChip) -> _Grid:
     lhs, rhs, out = problem.compulsory_bytes
     again = (-(-along_n // sides[0]), -(-along_m // sides[1]))
     stays = int(L2_SHARE * chip.memory["l2"].bytes)
-    there = min(lhs, stays) if problem.lhs_in_l2 else 0
-    misses = (lhs * again[0] - there, rhs * again[1])
+    # Of what is larger than L2, the least recently used is gone each time it would be used again.
+    there = (lhs * (problem.lhs_in_l2 and lhs <= stays), rhs * (problem.rhs_in_l2 and rhs <= stays))
+    misses = (lhs * again[0] - there[0], rhs * again[1] - there[1])
     loaded = tuple(
         size * other // share
         for size, other, share in zip((lhs, rhs), (along_n, along_m), plan.cluster[::-1], strict=True)
@@ -162,7 +163,7 @@ def _grid(problem: Problem, plan: Plan, chip: GpuChip) -> _Grid:
         trips=plan.trips(problem),
         hits=(hits[0], hits[1]),
         misses=misses,
-        written=max(0, out - stays) if problem.out_in_l2 else out,
+        written=0 if problem.out_in_l2 and out <= stays else out,
     )
 
 
