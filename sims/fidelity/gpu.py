@@ -84,7 +84,9 @@ PARTS: tuple[Part, ...] = (
     *_graph("H200-SXM", 5),
     *_graph("B200-SXM", 10),
     *_graph("L40S", 10),
-    Part(source="xla_gemm", devices=("H100", "B200"), dtypes=("bf16", "tf32"), bar=12),
+    Part(
+        source="xla_gemm", devices=("H100", "B200"), dtypes=("bf16", "tf32"), floor_ops=("matmul",), bar=12
+    ),
     *(
         Part(
             source="neusight_gemm",

@@ -140,8 +140,10 @@ def warpgroup_program(problem: Problem, plan: Plan, chip: GpuChip) -> Program:
     per_cycle = chip.sm.macs[_multiplied(chip, bits)] // chip.sm.sub_cores
     busy = max(1, GROUP_ROWS // GROUP_WARPS * plan.tile[1] * step // per_cycle)
     read = (GROUP_ROWS + plan.tile[1]) * step * bits // 8
+    steps = plan.tile[2] // step
+    read += 2 * _turned_bytes(problem, plan) // (steps * tall * groups)
     fed = -(-read // (_shared_bytes_per_cycle(chip) * GROUP_WARPS))
-    for _ in range(plan.tile[2] // step):
+    for _ in range(steps):
         for _ in range(tall):
             writer.put(L.ASYNC_MATH, busy=busy, latency=ASYNC_LATENCY, arg=fed)
     writer.put(L.COMMIT_MATH)
@@ -164,6 +166,15 @@ def warpgroup_program(problem: Problem, plan: Plan, chip: GpuChip) -> Program:
         shared_bytes=plan.stages * operands + min(_out_bytes(problem, plan), 32768),
         registers=sums + REGISTERS_BESIDE,
     )
+
+
+def _turned_bytes(problem: Problem, plan: Plan) -> int:
+    """Bytes of a trip's operands that are read and written once more to lie along k in shared memory: wgmma
+    takes only operands of 16 bits as they lie (PTX ISA, wgmma, transposed matrices)."""
+    m, n, k = plan.tile
+    lhs = m * k * problem.lhs_bits // 8 if problem.layout[0] == "t" and problem.lhs_bits != 16 else 0
+    rhs = n * k * problem.rhs_bits // 8 if problem.layout[1] == "n" and problem.rhs_bits != 16 else 0
+    return lhs + rhs
 
 
 def tcgen05_program(problem: Problem, plan: Plan, chip: GpuChip) -> Program:
