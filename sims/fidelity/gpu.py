@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import systolic
@@ -31,8 +32,9 @@ class Part:
         Measured times that belong here: below some multiple of what its clock adds a row says little of the
         kernel.
     floor_ops
-        Ops of the same device in the same file whose shortest row tells what the clock adds to each row
-        beside the kernel: what that row takes longer than its simulated time. Empty: it adds nothing.
+        Ops of the same device in the same file whose shortest rows tell what the clock adds to each row
+        beside the kernel: the mean of what these rows take longer than their simulated time. Empty: it adds
+        nothing.
     changed
         Fields of the chips that the source states otherwise than the catalogue.
     bar
@@ -84,9 +86,7 @@ PARTS: tuple[Part, ...] = (
     *_graph("H200-SXM", 5),
     *_graph("B200-SXM", 10),
     *_graph("L40S", 10),
-    Part(
-        source="xla_gemm", devices=("H100", "B200"), dtypes=("bf16", "tf32"), floor_ops=("matmul",), bar=12
-    ),
+    Part(source="xla_gemm", devices=("H100", "B200"), dtypes=("bf16", "tf32"), floor_ops=("matmul",), bar=12),
     *(
         Part(
             source="neusight_gemm",
@@ -160,14 +160,15 @@ def points(
 
 
 def _added(part: Part, rows: Sequence[Row], device: str, chip: Chip) -> float:
-    """Seconds that the clock adds to each row, by the shortest row that tells it."""
-    short = [row for row in rows if row.device == device and row.op in part.floor_ops]
-    if not short:
-        return 0.0
-    (point,) = points_of(
-        [min(short, key=lambda row: row.measured_us)], chip, shipped_sources().get(part.source)
-    )
-    return max(0.0, point.measured - point.simulated)
+    """Seconds that the clock adds to each row, by the shortest row of each op that tells it."""
+    added = []
+    for op in part.floor_ops:
+        told = [row for row in rows if row.device == device and row.op == op]
+        if told:
+            shortest = min(told, key=lambda row: row.measured_us)
+            (point,) = points_of([shortest], chip, shipped_sources().get(part.source))
+            added.append(max(0.0, point.measured - point.simulated))
+    return fmean(added) if added else 0.0
 
 
 def spaced(rows: Sequence[Row], sample: int | None) -> Sequence[Row]:

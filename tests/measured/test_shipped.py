@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from systolic import SystolicError
 from systolic.measured import sources
 from systolic.measured.rows import read_rows
 from systolic.measured.sources import SHIPPED, device_of, shipped_rows, shipped_sources
-from systolic.measured.work import workload_of
+from systolic.measured.work import Warm, workload_of
 
 ROOT = Path(__file__).parents[2]
 
@@ -96,6 +97,19 @@ def test_work_of_a_row_counts_what_the_source_ran() -> None:
     batched = next(row for row in shipped_rows("xla_gemm") if row.batch == 4)
     (gemm,) = workload_of(batched).ops
     assert (gemm.batch, gemm.rhs_kind) == (4, "activation")
+
+
+def test_operands_lie_where_the_source_left_them() -> None:
+    """Five copies of 16 MiB that take turns fit an L40S's 96 MiB, not an H100's 50; nor do 96 MiB in all."""
+    row = replace(next(row for row in shipped_rows("aiconfigurator_gemm")), m=8, n=2048, k=4096)
+    (gemm,) = workload_of(row, Warm(activations=True, weight_copies=5, cache_bytes=96 << 20)).ops
+    assert (gemm.lhs_at, gemm.rhs_at, gemm.out_at) == ("chip", "chip", "chip")
+    (gemm,) = workload_of(row, Warm(activations=True, weight_copies=5, cache_bytes=50 << 20)).ops
+    assert (gemm.lhs_at, gemm.rhs_at, gemm.out_at) == ("chip", None, "chip")
+    tall = replace(row, m=16384, n=1024)
+    (gemm,) = workload_of(tall, Warm(activations=True, cache_bytes=96 << 20)).ops
+    assert (gemm.lhs_at, gemm.rhs_at, gemm.out_at) == (None, None, None)
+    assert workload_of(row).ops[0].lhs_at is None
 
 
 def test_the_conversion_can_be_repeated(tmp_path: Path) -> None:

@@ -92,7 +92,8 @@ def time_grid(problem: Problem, plan: Plan, chip: GpuChip) -> KernelTiming:
     """
     if problem.lhs_in_l2 or problem.rhs_in_l2 or problem.out_in_l2:
         raise SystolicError(
-            "mode stepped begins with an empty L2: lhs_at, rhs_at and out_at must not be 'chip' there; use mode tiled"
+            "mode stepped begins with an empty L2: lhs_at, rhs_at and out_at must not be 'chip' there; "
+            "use mode tiled"
         )
     tiled = time_kernel(problem, plan, chip, "tiled")
     run = _ideal(problem, plan, chip)

@@ -97,6 +97,17 @@ class Writer:
         sources = [*srcs, -1, -1, -1][:3]
         self.code.append([op, pipe, busy, latency, dst, *sources, arg, access])
 
+    def weave(self, first: int, second: int) -> None:
+        """Spread the instructions from `second` on evenly among those that begin at `first`."""
+        kept, spread = self.code[first:second], self.code[second:]
+        del self.code[first:]
+        done = 0
+        for at, entry in enumerate(spread):
+            upto = len(kept) * at // len(spread)
+            self.code += [*kept[done:upto], entry]
+            done = upto
+        self.code += kept[done:]
+
     def access(
         self,
         operand: str,

@@ -59,15 +59,19 @@ def tensor_program(problem: Problem, plan: Plan, chip: GpuChip) -> Program:
     top = writer.here
     steps = plan.tile[2] // step
     for at in range(steps):
+        if at == steps - 1:
+            writer.put(L.WAIT_COPY, arg=plan.stages - 2)
+            writer.put(L.BARRIER, latency=BARRIER_LATENCY)
+        first = writer.here
+        fragments.multiply(at % 2)
+        second = writer.here
+        fragments.load((at + 1) % 2)
         if at == 0:
             _copies(writer, problem, plan, chip, lead=plan.stages - 1)
             writer.put(L.COMMIT)
             _addresses(writer)
-        if at == steps - 1:
-            writer.put(L.WAIT_COPY, arg=plan.stages - 2)
-            writer.put(L.BARRIER, latency=BARRIER_LATENCY)
-        fragments.load((at + 1) % 2)
-        fragments.multiply(at % 2)
+        # Loads and copies stand between multiplications, as compilers put them (CUTLASS, MmaMultistage).
+        writer.weave(first, second)
     writer.put(L.LOOP, arg=top)
     sums = rows * cols // chip.sm.warp_size
     _epilogue(writer, problem, plan, chip, passes=max(1, rows // 8), sums=sums, names=fragments.sums)

@@ -211,13 +211,18 @@ def test_stepping_announces_what_it_takes() -> None:
 
 
 def test_operands_that_lie_in_l2_do_not_cross_main_memory() -> None:
-    """2048 x 8192 bf16 are 32 MiB, which the L40S's 96 MiB of L2 hold; of an A100's 40 MiB, 30 do."""
+    """2048 x 8192 bf16 are 32 MiB, which the L40S's 96 MiB of L2 hold; of an A100's 40 MiB, 30 are
+    for operands, and of what does not fit the least recently used has always gone."""
     op = Gemm(m=2048, n=8192, k=64, dtype="bf16", name="short", lhs_at="chip", out_at="chip")
     plain = replace(op, lhs_at=None, out_at=None)
     kept, through = (costed(each, chip_of("l40s")) for each in (op, plain))
     assert (kept.bytes["dram"]["lhs"].read, kept.bytes["dram"]["out"].write) == (0, 0)
     assert kept.bytes["dram"]["rhs"].read == through.bytes["dram"]["rhs"].read
     assert kept.cycles < through.cycles
-    assert costed(op, chip_of("a100")).bytes["dram"]["out"].write == 2 << 20
+    assert costed(op, chip_of("a100")).bytes["dram"]["out"].write == 32 << 20
+    warm = costed(replace(op, rhs_at="chip"), chip_of("l40s"))
+    assert warm.bytes["dram"]["rhs"].read == 0
+    assert warm.bytes["l2"] == kept.bytes["l2"]
+    assert warm.cycles <= kept.cycles
     with pytest.raises(SystolicError, match="mode stepped begins with an empty L2"):
         costed(op, chip_of("teaching-gpu"), mode="stepped")
