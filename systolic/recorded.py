@@ -87,6 +87,67 @@ class Grid:
 
 
 @dataclass(frozen=True, kw_only=True)
+class WarpRecord:
+    """One SM of a GPU, cycle by cycle: what each of its warps does, or waits for.
+
+    Attributes
+    ----------
+    cycles
+        Cycles stepped.
+    tiles, trips
+        Tiles that each resident block's place works on, one after another; trips of the loop of each, which
+        are fewer than the kernel's where what they show repeats.
+    resident, sub_cores
+        Thread blocks on the SM at once; schedulers, which have the warps by turns.
+    warps
+        Warps of a block.
+    instructions
+        Mnemonic of each instruction of the kernel.
+    warp, block
+        (events,) place of the warp on the SM; number of its thread block.
+    instruction, reason
+        (events,) which instruction it issues or waits to issue; index into :data:`systolic.metrics.STALLS`.
+    start, stop
+        (events,) elapsed cycles. Events of a warp of one block follow one another without gaps.
+    """
+
+    cycles: int
+    tiles: int
+    trips: int
+    resident: int
+    sub_cores: int
+    warps: int
+    instructions: tuple[str, ...]
+    warp: np.ndarray
+    block: np.ndarray
+    instruction: np.ndarray
+    reason: np.ndarray
+    start: np.ndarray
+    stop: np.ndarray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockWaves:
+    """Waves of thread blocks over a GPU's SMs that are alike.
+
+    Attributes
+    ----------
+    start, cycles
+        Elapsed cycles when the first of them begins; cycles of each.
+    rounds
+        How many follow one another.
+    sms, resident
+        SMs at work; thread blocks on each.
+    """
+
+    start: float
+    cycles: float
+    rounds: int
+    sms: int
+    resident: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class ArrayRecord:
     """One array, clock by clock: index c is after clock edge c, index 0 is reset.
 

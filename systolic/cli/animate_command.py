@@ -1,4 +1,4 @@
-"""``systolic animate``: watch a matmul move through a systolic array."""
+"""``systolic animate``: watch a matmul move through a systolic array, or the warps of a GPU at it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,11 @@ from .matrices import read_matrix
 from .options import Debug, Overrides, parse_set
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ..chips import Chip
     from ..engine.recording import Recording
+    from ..workload import Workload
 
 SUFFIXES = (".html", ".gif", ".mp4", ".png", ".svg")
 STILLS = (".png", ".svg")
@@ -62,6 +66,9 @@ def animate(
         str, typer.Option(metavar="digits|normal", help="Drawn operands: digits 1 to 9, or N(0, 1).")
     ] = "digits",
     seed: Annotated[int, typer.Option(help="Of the drawn operands.")] = 0,
+    kernel: Annotated[
+        str | None, typer.Option(metavar="KERNEL", help="On a GPU: as for systolic run.")
+    ] = None,
     phase: Annotated[
         str, typer.Option(metavar="prefill|decode|train", help="As for systolic run.")
     ] = "prefill",
@@ -72,10 +79,12 @@ def animate(
     overrides: Overrides = None,
     debug: Debug = False,
 ) -> None:
-    """Draw a matmul on a systolic array, clock by clock, from the registers of the stepped engine.
+    """Draw a matmul on a systolic array, clock by clock, from the registers of the stepped engine; on a GPU,
+    what the warps of an SM do, and how thread blocks fill the SMs.
 
     Examples: systolic animate 4,4,4 -o player.html; systolic animate 4,4,4 --dataflow ws,os,is -o three.html;
-    systolic animate gpt2 --layer 3 --matmul attn.qk -o layer.html
+    systolic animate gpt2 --layer 3 --matmul attn.qk -o layer.html;
+    systolic animate 4096,4096,4096 --on h100 -o warps.html
     """
     problems: list[str] = []
     target, changed = Path(output), parse_set(overrides or [], problems)
@@ -96,27 +105,64 @@ def animate(
         from ..viz.film import refuse_without_ffmpeg
 
         refuse_without_ffmpeg()
-    operands = {name: read_matrix(file, f"--{name}") for name, file in (("lhs", lhs), ("rhs", rhs)) if file}
+    operands: dict[str, Any] = {
+        name: read_matrix(file, f"--{name}") for name, file in (("lhs", lhs), ("rhs", rhs)) if file
+    }
 
+    from ..chips import load_chip
     from ..engine.recording import record
     from ..models import load_model
 
     with Bar() as bar:
         work = load_model(model, phase=phase, batch=batch, seq=seq, kv_len=kv_len, dtype=dtype)
+        chip = load_chip(on or ("teaching-4x4" if len(work.ops) == 1 else "tpu-v4"), changed)
+        if chip.kind == "gpu":
+            of_arrays = {"--dataflow": dataflow, "--lhs": lhs, "--rhs": rhs}
+            _refuse_of_arrays(chip.name, suffix, of_arrays)
+            write_whole(target, _warps(work, chip, matmul, layer, kernel, cycle))
+            print(f"systolic: wrote {output}", file=sys.stderr)
+            return
+        if kernel is not None:
+            raise SystolicError(f"--kernel is no choice of {chip.name}, which has no warps; got {kernel!r}")
         recording = record(
             work,
-            on=on or ("teaching-4x4" if len(work.ops) == 1 else "tpu-v4"),
+            on=chip,
             matmul=matmul,
             layer=layer,
             dataflows=() if dataflow is None else tuple(d.strip() for d in dataflow.split(",")),
             values=values,
             seed=seed,
-            overrides=changed,
             progress=bar,
             **operands,
         )
         write_whole(target, _drawn(recording, suffix, cycle, fps, bar))
     print(f"systolic: wrote {output}", file=sys.stderr)
+
+
+def _refuse_of_arrays(chip: str, suffix: str, options: Mapping[str, str | None]) -> None:
+    """What a GPU's page does not have."""
+    problems = [
+        f"{name} is no choice of {chip}, which has no systolic array; drop it, or take a TPU; got {value!r}"
+        for name, value in options.items()
+        if value is not None
+    ]
+    if suffix != ".html":
+        problems.append(f"--output must end in .html for {chip}: warps are drawn on a page; got {suffix!r}")
+    raise_if_any(problems)
+
+
+def _warps(
+    work: Workload, chip: Chip, matmul: str | None, layer: int | None, kernel: str | None, cycle: int | None
+) -> str:
+    """The page of a GPU."""
+    from ..engine.warp_recording import record_gpu
+    from ..viz.warps_page import warps_html
+
+    recording = record_gpu(work, on=chip, matmul=matmul, layer=layer, kernel=kernel)
+    cycles = int(recording.warps.stop.max())
+    if cycle is not None and cycle > cycles:
+        raise SystolicError(f"--cycle must be 0 to {cycles:,}, the cycles recorded, got {cycle:,}")
+    return warps_html(recording, cycle or 0)
 
 
 def _drawn(recording: Recording, suffix: str, cycle: int | None, fps: float, bar: Bar) -> str | bytes:

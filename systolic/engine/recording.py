@@ -148,10 +148,10 @@ def record(
         raise SystolicError(f"dataflows must differ, got {','.join(flows)}")
     # One run for each dataflow; all mistakes of the simulation's own input come from the first.
     reports = [simulate(work, on=chip, dataflow=flow).chips[0] for flow in flows]
-    chosen = [_chosen(report.rows, matmul) for report in reports]
+    chosen = [chosen_row(report.rows, matmul) for report in reports]
     gemm = chosen[0].op
     assert isinstance(gemm, Gemm)
-    _refuse_layer(gemm, layer)
+    refuse_layer(gemm, layer)
     operands = _operands(gemm, lhs, rhs, values, seed)
     runs = tuple(
         _run(row, MatmulHook(chip, Options(dataflow=flow)).step(gemm), chip, operands, progress or Silent())
@@ -169,8 +169,14 @@ def record(
     )
 
 
-def _chosen(rows: Sequence[Result], name: str | None) -> Result:
-    """The row of the matmul called `name`, or the only one."""
+def chosen_row(rows: Sequence[Result], name: str | None) -> Result:
+    """The row of the matmul called `name`, or the only one.
+
+    Raises
+    ------
+    SystolicError
+        If there is none of this name, or more than one.
+    """
     matmuls = [row for row in rows if is_matmul(row)]
     names = [row.name for row in matmuls]
     if name is None and len(matmuls) == 1:
@@ -188,7 +194,8 @@ def _chosen(rows: Sequence[Result], name: str | None) -> Result:
     return matmuls[names.index(name)]
 
 
-def _refuse_layer(gemm: Gemm, layer: int | None) -> None:
+def refuse_layer(gemm: Gemm, layer: int | None) -> None:
+    """Refuse a layer that has no such matmul."""
     if layer is not None and not 0 <= layer < gemm.layers:
         raise SystolicError(
             f"layer must be 0 to {gemm.layers - 1}, the layers that have {gemm.name}, got {layer}"

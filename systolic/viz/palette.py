@@ -63,6 +63,22 @@ CAUSE_FILLS = {
 }
 """Cause of cycles -> how it is drawn."""
 
+STALL_FILLS = {
+    "selected": Fill(GREEN),
+    "not_selected": Fill(SKY),
+    "wait": Fill(YELLOW),
+    "long_scoreboard": Fill(GREY),
+    "short_scoreboard": Fill(BLUE),
+    "math_pipe_throttle": Fill(ORANGE),
+    "mio_throttle": Fill(BLUE, "////"),
+    "lg_throttle": Fill(GREY, "////"),
+    "gmma": Fill(ORANGE, "////"),
+    "barrier": Fill(PURPLE),
+    "no_instruction": Fill(PURPLE, "////"),
+    "drain": Fill(VERMILION),
+}
+"""What a warp does in a cycle -> how it is drawn."""
+
 OPERAND_FILLS = {
     "lhs": Fill(BLUE),
     "rhs": Fill(ORANGE),

@@ -103,7 +103,7 @@ def _run(recording: Recording, run: Run) -> dict[str, Any]:
         "slices": [_slice(part) for part in run.slices],
         "slicesEnd": run.slices_end,
         "mapping": mapping_words(run),
-        **_packed(parts),
+        **packed(parts),
     }
 
 
@@ -167,8 +167,11 @@ def _parts(array: ArrayRecord) -> dict[str, np.ndarray]:
     return parts
 
 
-def _packed(parts: dict[str, np.ndarray]) -> dict[str, Any]:
-    """The arrays behind one another, gzipped, in base64; widest elements first, so that each is aligned."""
+def packed(parts: dict[str, np.ndarray]) -> dict[str, Any]:
+    """For ``data.js``: the arrays behind one another, gzipped, in base64.
+
+    The widest elements come first, so that each is aligned.
+    """
     typed = [(name, np.ascontiguousarray(_narrow(part))) for name, part in parts.items()]
     typed.sort(key=lambda item: -item[1].itemsize)
     table, offset = [], 0

@@ -85,13 +85,31 @@ class Case:
         """Step it; the twin must agree with all of it."""
         arguments = self.arguments(blocks, starts, trips, sms, apart, shift)
         tally, times = np.zeros(L.READ + 2 * OPERANDS, np.int64), np.zeros((blocks, 2), np.int64)
-        cycles = step_sms(*[*arguments, tally, times])
+        events = np.zeros((20_000, L.EVENT_COLUMNS), np.int64)
+        cycles = step_sms(*[*arguments, tally, times, events])
         twin = Machine(*arguments)
         assert cycles == twin.run()
         assert times.tolist() == twin.times.tolist()
         assert tally.tolist() == twin.tally.tolist()
         assert tally[: L.REASONS].sum() == tally[L.COUNT + L.WARP_CYCLES]
+        assert_events(events, tally, times)
         return Ran(cycles, tally, times)
+
+
+def assert_events(events: np.ndarray, tally: np.ndarray, times: np.ndarray) -> None:
+    """Each warp does one thing in every cycle of its block's life, and all of them add up to the tally."""
+    kept = events[: int((events[:, L.EVENT_UNTIL] > 0).sum())]
+    if len(kept) == len(events):
+        return
+    took = kept[:, L.EVENT_UNTIL] - kept[:, L.EVENT_FROM]
+    by_reason = np.bincount(kept[:, L.EVENT_REASON], took, L.REASONS)
+    assert by_reason.tolist() == tally[: L.REASONS].tolist()
+    for block, (start, end) in enumerate(times):
+        of_block = kept[kept[:, L.EVENT_BLOCK] == block]
+        assert (of_block[:, L.EVENT_FROM].min(), of_block[:, L.EVENT_UNTIL].max()) == (start, end)
+        for warp in np.unique(of_block[:, L.EVENT_WARP]):
+            own = of_block[of_block[:, L.EVENT_WARP] == warp]
+            assert (own[1:, L.EVENT_FROM] == own[:-1, L.EVENT_UNTIL]).all()
 
 
 class Ran:

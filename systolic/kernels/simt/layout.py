@@ -88,6 +88,10 @@ warps it has; when one of them can wake; its SM; its warps by age."""
 MIO_FREE, PORT_FREE, SM_COLUMNS = range(3)
 """When the shared memory and the port of an SM are free, the latter in thousandths of a cycle."""
 
+EVENT_WARP, EVENT_BLOCK, EVENT_PC, EVENT_REASON, EVENT_FROM, EVENT_UNTIL, EVENT_COLUMNS = range(7)
+"""Columns of an event: a warp's place on the SMs, its block, the instruction that it issues or waits to
+issue, what it does, and in which cycles."""
+
 L2_FREE, DRAM_FREE, TICK, OWED = range(4)
 """Of the chip: its queues, in thousandths of a cycle; accesses to its caches; what is owed to each operand's
 share of hits and of stores."""

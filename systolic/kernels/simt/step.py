@@ -25,6 +25,7 @@ def step_sms(
     sms: int,
     tally: Any,
     times: Any,
+    events: Any = None,
 ) -> int:
     """Run thread blocks on idle SMs until all have ended; return the cycles until the last store has left.
 
@@ -48,6 +49,9 @@ def step_sms(
         How many SMs.
     tally, times
         Added to: (READ + 2 * operands,) see layout. Set: (blocks, 2) start and end of each block.
+    events
+        (any, EVENT_COLUMNS) zeros, to be filled with what each warp does when, in the order in which it is
+        known, as far as they go; None: nothing is kept.
 
     Raises
     ------
@@ -66,13 +70,15 @@ def step_sms(
     each = accesses[:, LANES] * (accesses[:, WIDTH] // settings[SECTOR] + 2)
     seen = np.zeros(each.max(initial=1), np.int64)
     counted = np.zeros((len(accesses), settings[SECTOR]), np.int64)
+    noted = np.zeros(1, np.int64)
+    events = np.zeros((0, EVENT_COLUMNS), np.int64) if events is None else events
     warp[:, WAKE] = NEVER
     scheds[:, LAST] = -1
     scheds[:, SM] = np.arange(len(scheds)) // subs
     return int(
         _stepped(
             program, accesses, offsets, starts, shifts, bases, trips, settings, hits, sms, tally, times,
-            warp, slots, scheds, unit, chip, cache, seen, counted,
+            warp, slots, scheds, unit, chip, cache, seen, counted, events, noted,
         )
     )  # fmt: skip
 
@@ -99,6 +105,8 @@ def _stepped(
     cache: Any,
     seen: Any,
     counted: Any,
+    events: Any,
+    noted: Any,
 ) -> int:
     """The same, in memory that is there."""
     held, warps, blocks = settings[HELD], len(starts), len(bases)
@@ -114,7 +122,7 @@ def _stepped(
         for s in range(len(scheds)):
             if scheds[s, NEXT] > now:
                 continue
-            w = _pick(s, now, program, settings, warp, slots, scheds, unit, tally)
+            w = _pick(s, now, program, settings, warp, slots, scheds, unit, tally, events, noted)
             if w < 0:
                 continue
             slot, sm = warp[w, SLOT], scheds[s, SM]
@@ -122,6 +130,7 @@ def _stepped(
             op = program[pc, OP]
             tally[COUNT + ISSUED] += 1
             tally[STALL + SELECTED] += 1
+            _note(w, SELECTED, now, now + 1, warp, slots, events, noted)
             warp[w, SINCE] = warp[w, WAKE] = now + 1
             warp[w, REASON] = FIXED
             warp[w, PC] = pc + 1
@@ -231,6 +240,22 @@ def _leave(s: int, w: int, slot: int, warp: Any, slots: Any, scheds: Any) -> int
 
 
 @kernel(inline="always", **BARE)
+def _note(
+    w: int, reason: int, since: int, until: int, warp: Any, slots: Any, events: Any, noted: Any
+) -> None:
+    """Keep what a warp did, where there is room for it."""
+    if noted[0] < len(events) and until > since:
+        row = noted[0]
+        noted[0] = row + 1
+        events[row, EVENT_WARP] = w
+        events[row, EVENT_BLOCK] = slots[warp[w, SLOT], BLOCK]
+        events[row, EVENT_PC] = warp[w, PC]
+        events[row, EVENT_REASON] = reason
+        events[row, EVENT_FROM] = since
+        events[row, EVENT_UNTIL] = until
+
+
+@kernel(inline="always", **BARE)
 def _pick(
     s: int,
     now: int,
@@ -241,6 +266,8 @@ def _pick(
     scheds: Any,
     unit: Any,
     tally: Any,
+    events: Any,
+    noted: Any,
 ) -> int:
     """The warp of a scheduler that issues, or -1; notes when the scheduler has to look again.
 
@@ -254,6 +281,7 @@ def _pick(
         if warp[w, WAKE] <= now:
             until, cause = blocked(s, w, now, program, settings, warp, slots, scheds, unit)
             tally[STALL + warp[w, REASON]] += now - warp[w, SINCE]
+            _note(w, warp[w, REASON], warp[w, SINCE], now, warp, slots, events, noted)
             warp[w, SINCE] = now
             if until > now:
                 warp[w, REASON] = cause

@@ -153,12 +153,22 @@ def _stepped(problem: Problem, plan: Plan, chip: GpuChip, regime: Regime, trips:
     plain = Plan(
         kernel=plan.kernel, tile=plan.tile, warps=plan.warps, stages=plan.stages, cluster=plan.cluster
     )
-    return _run(alike(problem), plain, chip, regime, trips, tiles)
+    return _remembered(alike(problem), plain, chip, regime, trips, tiles)
 
 
-@lru_cache(maxsize=1 << 15)
-def _run(problem: Problem, plan: Plan, chip: GpuChip, regime: Regime, trips: int, tiles: int) -> Run:
-    """Step one SM on `tiles` tiles per resident block, of `trips` trips each."""
+def step_sm(
+    problem: Problem,
+    plan: Plan,
+    chip: GpuChip,
+    regime: Regime,
+    trips: int,
+    tiles: int,
+    events: np.ndarray | None = None,
+) -> Run:
+    """Step one SM on `tiles` tiles per resident block, of `trips` trips each.
+
+    `events` is filled with what its warps do, see the layout of the kernels.
+    """
     from ...kernels.simt.step import step_sms
 
     program = program_of(plan, problem, chip)
@@ -179,5 +189,9 @@ def _run(problem: Problem, plan: Plan, chip: GpuChip, regime: Regime, trips: int
         1,
         tally,
         np.zeros((blocks, 2), np.int64),
+        events,
     )
     return Run(cycles, tally, blocks)
+
+
+_remembered = lru_cache(maxsize=1 << 15)(step_sm)

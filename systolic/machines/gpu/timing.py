@@ -70,6 +70,34 @@ class KernelTiming:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Waves:
+    """Waves of blocks that are alike: each fills the SMs once.
+
+    Attributes
+    ----------
+    regime
+        Blocks of an SM, SMs at work, and what they have of the memory.
+    trips
+        Of each block's loop.
+    rounds
+        How many waves.
+    first, again
+        Cycles of the first of them, and of each one that follows.
+    """
+
+    regime: Regime
+    trips: int
+    rounds: int
+    first: Fraction
+    again: Fraction
+
+    @property
+    def cycles(self) -> Fraction:
+        """Of all of them."""
+        return self.first + (self.rounds - 1) * self.again
+
+
+@dataclass(frozen=True, kw_only=True)
 class _Grid:
     """The blocks of a kernel and how they share operands through L2."""
 
@@ -170,18 +198,25 @@ def _grid(problem: Problem, plan: Plan, chip: GpuChip) -> _Grid:
 def _cycles(problem: Problem, plan: Plan, chip: GpuChip, **ideal: bool) -> int:
     """Elapsed cycles: full waves, the last one, and the kernel that adds up the parts of k."""
     grid = _grid(problem, plan, chip)
-    total, started = Fraction(0), False
+    total = sum((like.cycles for like in waves(problem, plan, chip, **ideal)), Fraction(0))
+    if ideal.get("dram", True):
+        total = max(total, _dram_cycles(grid, chip))
+    return ceil(total) + reduction_cycles(problem, plan, chip, **ideal)
+
+
+def waves(problem: Problem, plan: Plan, chip: GpuChip, **ideal: bool) -> tuple[Waves, ...]:
+    """The waves of blocks in which a kernel fills the SMs, in order; like ones stand together."""
+    grid = _grid(problem, plan, chip)
+    found: list[Waves] = []
     for rounds, held, active in ((grid.rounds, grid.held, chip.sms), *_last(grid, chip)):
         if not rounds:
             continue
         regime = Regime(resident=held, active=active, hits=grid.hits, **ideal)
         at = pace(problem, plan, chip, regime, grid.trips)
-        beside = rounds * at.again if started else at.once + (rounds - 1) * at.again
-        total += rounds * grid.trips * at.trip + beside
-        started = True
-    if ideal.get("dram", True):
-        total = max(total, _dram_cycles(grid, chip))
-    return ceil(total) + reduction_cycles(problem, plan, chip, **ideal)
+        again = grid.trips * at.trip + at.again
+        first = again if found else grid.trips * at.trip + at.once
+        found.append(Waves(regime=regime, trips=grid.trips, rounds=rounds, first=first, again=again))
+    return tuple(found)
 
 
 def _dram_cycles(grid: _Grid, chip: GpuChip) -> Fraction:
