@@ -164,8 +164,11 @@ def place(
 
 
 def first_word(line: str) -> str:
-    """What a renewed line keeps: its first word, whatever its numbers are."""
-    return re.sub(r"[\d,.]+", "0", stable(line.split()[0])) if line[:1].strip() else ""
+    """What a renewed line keeps: its first word, or that it begins with a number."""
+    if not line[:1].strip():
+        return ""
+    word = stable(line.split()[0])
+    return re.sub(r"[\d,.]+", "0", word) if word[0].isdigit() else word
 
 
 def renewed(document: str) -> str:
