@@ -47,14 +47,14 @@ def heat_figure(recording: Recording) -> Plot:
     listed = []
     for axes, run in zip(panels, runs, strict=True):
         array, share = run.array, busy_share(run.array)
-        image = axes.imshow(
-            share,
-            cmap=_SHADES,
-            vmin=0,
-            vmax=1,
-            extent=(0, array.cols, array.rows, 0),
-            interpolation="nearest",
-        )
+        # Rectangles rather than an image, which a page that may fetch nothing would not show.
+        side = array.grid.side if array.grid else 1
+        edges = [
+            np.minimum(side * np.arange(cells + 1), pes)
+            for cells, pes in zip(share.shape, (array.rows, array.cols), strict=True)
+        ]
+        image = axes.pcolormesh(edges[1], edges[0], share, cmap=_SHADES, vmin=0, vmax=1)
+        axes.set(aspect="equal", ylim=(array.rows, 0))
         axes.set_title(f"{FLOW_NAMES[array.dataflow]}\n{100 * _mean(run):.3g}% on average")
         for axis, pes in ((axes.xaxis, array.cols), (axes.yaxis, array.rows)):
             axis.set_major_locator(MaxNLocator(min(pes, 8), integer=True))
@@ -69,7 +69,11 @@ def heat_figure(recording: Recording) -> Plot:
         listed.append(
             f"{array.dataflow} {100 * _mean(run):.3g}%, from {share.min():.0%} to {share.max():.0%}"
         )
-    figure.colorbar(image, ax=list(panels), format=lambda value, _: f"{value:.0%}", shrink=0.9, label="busy")
+    scale = figure.colorbar(
+        image, ax=list(panels), format=lambda value, _: f"{value:.0%}", shrink=0.9, label="busy"
+    )
+    if scale.solids is not None:
+        scale.solids.set(rasterized=False, edgecolor="face")
     cut = (
         ""
         if all(run.array.is_whole for run in runs)

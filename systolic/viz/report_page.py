@@ -9,10 +9,13 @@ from collections.abc import Iterator
 
 from .. import __version__
 from ..chips.tpu import TpuChip
+from ..engine.recording import record
 from ..engine.render import limits_of
 from ..engine.report import ChipReport, Report
 from ..engine.unrolled import unroll
+from ..errors import SystolicError
 from ..quantity import format_bytes, format_count, format_hz, format_rate, format_seconds
+from ..workload import Gemm
 from .figures import plot
 from .page import (
     Cell,
@@ -112,6 +115,7 @@ def _chip(report: Report, chip: ChipReport) -> Iterator[Part]:
     yield ops_table(chip)
     yield cause_table(chip)
     yield from _timeline(report, chip)
+    yield from _heat(chip)
     yield Heading("Bytes", 3)
     if chip.totals.bytes:
         yield _picture(report, "traffic", chip)
@@ -210,6 +214,28 @@ def _timeline(report: Report, chip: ChipReport) -> Iterator[Part]:
         return
     drawn = plot(run, "timeline")
     yield Heading("Timeline", 3)
+    yield Picture(svg=drawn.svg, caption=drawn.caption, alt=drawn.alt)
+
+
+def _heat(chip: ChipReport) -> Iterator[Part]:
+    """How busy the PEs of an array are in the matmul that takes most cycles, stepped once more for it.
+
+    Nothing where a choice of the run (a pinned tile) made another plan.
+    """
+    if not isinstance(chip.chip, TpuChip) or not chip.matmuls:
+        return
+    row = max(chip.matmuls, key=lambda row: row.cycles)
+    assert isinstance(row.op, Gemm)
+    try:
+        recording = record(row.op, on=chip.chip, dataflows=((row.mapping or {})["dataflow"],))
+    except SystolicError as error:
+        yield Heading("Busy PEs", 3)
+        yield Paragraph(f"The array is not drawn: {error}.", "soft")
+        return
+    if recording.runs[0].row.mapping != row.mapping:
+        return
+    yield Heading("Busy PEs", 3)
+    drawn = plot(recording, "array")
     yield Picture(svg=drawn.svg, caption=drawn.caption, alt=drawn.alt)
 
 

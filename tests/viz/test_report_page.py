@@ -108,8 +108,8 @@ def test_it_opens_from_a_file_at_every_width(report: Report, browser: Browser, f
     for width in (390, 1280):
         with opened(browser, file, width=width) as page:
             expect(page.get_by_role("heading", level=1)).to_have_text("gpt2 on tpu-v4, h100")
-            # The comparison, three for each chip, and the timeline of the chip that has a schedule of units.
-            assert page.locator("figure svg").count() == 1 + 3 * len(report.chips) + 1
+            # The comparison, three for each chip, and timeline and busy PEs of the chip that has an array.
+            assert page.locator("figure svg").count() == 1 + 3 * len(report.chips) + 2
             assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
@@ -153,6 +153,8 @@ def test_a_timeline_is_shown_of_the_schedule_that_made_the_rows_only() -> None:
     assert free.chips[0].totals.cycles != pinned.chips[0].totals.cycles
     assert "Timeline: 512,512,512 on tpu-v4" in report_html(free)
     assert "Timeline: " not in report_html(pinned)
+    assert "Busy PEs: " in report_html(free)
+    assert "Busy PEs: " not in report_html(pinned)
 
 
 def test_a_report_without_matmuls_has_a_page() -> None:
