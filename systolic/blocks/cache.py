@@ -132,6 +132,12 @@ class CacheHierarchy:
             *(self._levels, self._inclusive, self._prefetch),
         )
 
+    def lines(self, level: int) -> np.ndarray:
+        """Lines that a data level (0 is L1) holds, in rising order: address over bytes of a line."""
+        first = int(self._shape[level, 3])
+        words = self._words[first : first + int(self._shape[level, 0] * self._shape[level, 2])]
+        return np.asarray(np.sort(words[words >= 0] >> 1))
+
     @property
     def counts(self) -> CacheCounts:
         """What has been counted so far."""

@@ -66,6 +66,13 @@ def animate(
         str, typer.Option(metavar="digits|normal", help="Drawn operands: digits 1 to 9, or N(0, 1).")
     ] = "digits",
     seed: Annotated[int, typer.Option(help="Of the drawn operands.")] = 0,
+    loop: Annotated[
+        str | None,
+        typer.Option(
+            metavar="naive|reordered|blocked",
+            help="On a core instead: the cache lines that these loops touch.",
+        ),
+    ] = None,
     kernel: Annotated[
         str | None, typer.Option(metavar="KERNEL", help="On a GPU: as for systolic run.")
     ] = None,
@@ -80,11 +87,12 @@ def animate(
     debug: Debug = False,
 ) -> None:
     """Draw a matmul on a systolic array, clock by clock, from the registers of the stepped engine; on a GPU,
-    what the warps of an SM do, and how thread blocks fill the SMs.
+    what the warps of an SM do, and how thread blocks fill the SMs; with --loop, the cache lines of a core.
 
     Examples: systolic animate 4,4,4 -o player.html; systolic animate 4,4,4 --dataflow ws,os,is -o three.html;
     systolic animate gpt2 --layer 3 --matmul attn.qk -o layer.html;
-    systolic animate 4096,4096,4096 --on h100 -o warps.html
+    systolic animate 4096,4096,4096 --on h100 -o warps.html;
+    systolic animate 24,24,24 --loop naive -o lines.html
     """
     problems: list[str] = []
     target, changed = Path(output), parse_set(overrides or [], problems)
@@ -115,10 +123,17 @@ def animate(
 
     with Bar() as bar:
         work = load_model(model, phase=phase, batch=batch, seq=seq, kv_len=kv_len, dtype=dtype)
+        if loop is not None:
+            of_chips = {"--on": on, "--dataflow": dataflow, "--lhs": lhs, "--rhs": rhs, "--kernel": kernel}
+            why = "with --loop, which draws the caches of a core on a page"
+            _refuse(why, suffix, {**of_chips, "--matmul": matmul, "--layer": layer})
+            write_whole(target, _lines(work, loop, dtype, cycle))
+            print(f"systolic: wrote {output}", file=sys.stderr)
+            return
         chip = load_chip(on or ("teaching-4x4" if len(work.ops) == 1 else "tpu-v4"), changed)
         if chip.kind == "gpu":
-            of_arrays = {"--dataflow": dataflow, "--lhs": lhs, "--rhs": rhs}
-            _refuse_of_arrays(chip.name, suffix, of_arrays)
+            why = f"for {chip.name}, whose warps are drawn on a page"
+            _refuse(why, suffix, {"--dataflow": dataflow, "--lhs": lhs, "--rhs": rhs})
             write_whole(target, _warps(work, chip, matmul, layer, kernel, cycle))
             print(f"systolic: wrote {output}", file=sys.stderr)
             return
@@ -139,16 +154,34 @@ def animate(
     print(f"systolic: wrote {output}", file=sys.stderr)
 
 
-def _refuse_of_arrays(chip: str, suffix: str, options: Mapping[str, str | None]) -> None:
-    """What a GPU's page does not have."""
+def _refuse(why: str, suffix: str, options: Mapping[str, object]) -> None:
+    """What a page without an array does not have."""
     problems = [
-        f"{name} is no choice of {chip}, which has no systolic array; drop it, or take a TPU; got {value!r}"
+        f"{name} must be left out {why}; got {value!r}"
         for name, value in options.items()
         if value is not None
     ]
     if suffix != ".html":
-        problems.append(f"--output must end in .html for {chip}: warps are drawn on a page; got {suffix!r}")
+        problems.append(f"--output must end in .html {why}; got {suffix!r}")
     raise_if_any(problems)
+
+
+def _lines(work: Workload, loop: str, dtype: str | None, access: int | None) -> str:
+    """The page of a core's caches."""
+    from dataclasses import replace
+
+    from ..engine.line_recording import record_lines
+    from ..viz.lines_page import lines_html
+    from ..workload import Gemm
+
+    gemm = work.ops[0]
+    if len(work.ops) > 1 or not isinstance(gemm, Gemm):
+        raise SystolicError(f"--loop takes one matmul such as 24,24,24, got the model {work.name}")
+    recording = record_lines(gemm if dtype else replace(gemm, dtype="fp32", rhs_dtype="fp32"), loop)
+    accesses = len(recording.level)
+    if access is not None and access > accesses:
+        raise SystolicError(f"--cycle must be 0 to {accesses:,}, the accesses recorded, got {access:,}")
+    return lines_html(recording, access or 0)
 
 
 def _warps(

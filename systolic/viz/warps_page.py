@@ -5,8 +5,6 @@ The page looks everything up in the record; it adds up warp cycles, and nothing 
 
 from __future__ import annotations
 
-import json
-from importlib.resources import files
 from typing import Any
 
 import numpy as np
@@ -15,8 +13,9 @@ from ..engine.warp_recording import WarpRecording
 from ..metrics import METRICS, STALLS
 from ..quantity import format_hz
 from ..recorded import WarpRecord
-from .palette import BLUE, SKY, STALL_FILLS, YELLOW, css_variables
+from .palette import BLUE, SKY, STALL_FILLS, YELLOW
 from .player_page import packed
+from .shell import shell_html
 
 ABOUT = (
     "One SM of the kernel's first wave, with its share of L2 and main memory, stepped cycle by cycle: a warp "
@@ -27,14 +26,7 @@ ABOUT = (
 
 def warps_html(recording: WarpRecording, cycle: int = 0) -> str:
     """The page as HTML, opened at `cycle`: nothing is fetched, and every text of the user's stays text."""
-    folder = files(__package__) / "player"
-    names = ("warps.html", "style.css", "warps.css", "data.js", "warps.js")
-    read = {name: (folder / name).read_text(encoding="utf-8") for name in names}
-    page = read["warps.html"].replace("/*{style}*/", css_variables() + read["style.css"] + read["warps.css"])
-    page = page.replace("/*{script}*/", read["data.js"] + read["warps.js"])
-    # "<" is the one letter with which a text could leave the element that holds the data.
-    data = json.dumps(_data(recording, cycle), separators=(",", ":")).replace("<", "\\u003c")
-    return page.replace("/*{data}*/", data)
+    return shell_html("warps", _data(recording, cycle))
 
 
 def _data(recording: WarpRecording, cycle: int) -> dict[str, Any]:
@@ -56,7 +48,7 @@ def _data(recording: WarpRecording, cycle: int) -> dict[str, Any]:
         "caption": "A line is an SM; a box on it is the thread blocks that the SM holds at once, in the two "
         "blues by turns; grey: it has none. Yellow: results that still leave for main memory, and sums of a "
         "k that is split.",
-        "cycle": cycle,
+        "at": cycle,
         "cycles": int(record.stop.max()),
         "subCores": record.sub_cores,
         "instructions": record.instructions,

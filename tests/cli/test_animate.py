@@ -64,6 +64,18 @@ def test_a_layer_of_a_model(tmp_path: Path) -> None:
     assert "lm_head" not in {row["name"] for row in model["rows"]}  # no part of a layer
 
 
+def test_warps_and_lines(tmp_path: Path) -> None:
+    target = tmp_path / "p.html"
+    line = "animate gpt2 --seq 64 --layer 2 --matmul mlp.up --on a100 --kernel register --dtype fp32"
+    assert status_of(*line.split(), "-o", str(target)) == 0
+    assert "mlp.up of gpt2 on a100: 64 × 3072 × 768" in str(data_of(target)["title"])
+    assert "kernel register" in str(data_of(target)["subtitle"])
+    line = "animate 8,16,4 --loop blocked --cycle 7"
+    assert status_of(*line.split(), "-o", str(target)) == 0
+    assert data_of(target)["title"] == "blocked loops over 8 × 16 × 4, line by line"
+    assert data_of(target)["at"] == 7
+
+
 @pytest.mark.parametrize(
     ("line", "text"),
     [
@@ -86,6 +98,29 @@ def test_a_layer_of_a_model(tmp_path: Path) -> None:
         ("4,4,4 -o x.html --rhs one.csv", "rhs must be 4 x 4, got 1 x 2"),
         ("gpt2 -o x.html", "matmul must name one of the workload's matmuls, got none; there are attn.qkv,"),
         ("4,4,4", "Missing option '--output' / '-o'"),
+        (
+            "64,64,64 -o x.gif --on a100",
+            "--output must end in .html for a100, whose warps are drawn on a page; got '.gif'",
+        ),
+        (
+            "64,64,64 -o x.html --on a100 --dataflow os",
+            "--dataflow must be left out for a100, whose warps are drawn on a page; got 'os'",
+        ),
+        (
+            "64,64,64 -o x.html --on a100 --kernel fast",
+            "kernel must be one of naive, shared, register, tensor",
+        ),
+        ("4,4,4 -o x.html --kernel tensor", "--kernel is no choice of teaching-4x4, which has no warps; got"),
+        ("gpt2 -o x.html --loop naive", "--loop takes one matmul such as 24,24,24, got the model gpt2"),
+        (
+            "4,4,4 -o x.html --loop naive --on a100",
+            "--on must be left out with --loop, which draws the caches of a core on a page; got 'a100'",
+        ),
+        ("4,4,4 -o x.html --loop wild", "loop must be one of naive, reordered, blocked, got 'wild'"),
+        (
+            "4,4,4 -o x.html --loop naive --cycle 999",
+            "--cycle must be 0 to 144, the accesses recorded, got 999",
+        ),
     ],
 )
 def test_wrong_input_is_one_line_and_writes_nothing(

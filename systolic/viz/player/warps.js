@@ -1,8 +1,6 @@
 // Warps of an SM and blocks over SMs: everything is looked up in the record, nothing is computed but sums of it.
 "use strict";
-const SPEEDS = [5, 20, 60, 200, 600];
 const SPANS = [60, 200, 600, 2000, 8000];
-const $ = (id) => document.getElementById(id);
 const inked = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 async function start() {
@@ -10,8 +8,8 @@ async function start() {
   const buffer = await unpack(page.blob);
   const part = Object.fromEntries(page.parts.map(({ name, type, shape, offset }) => [name, new TYPES[type](buffer, offset, shape[0])]));
   const first = page.warps.map(({ from }) => from), past = page.warps.map(({ to }) => to);
-  const state = { cycle: Math.min(page.cycle, page.cycles), zoom: "warps", playing: false, speed: 20, span: page.cycles > 600 ? 200 : 60 };
-  let timer = 0;
+  const state = transport({ page, last: page.cycles, unit: "cycle", units: "cycles", speeds: [5, 20, 60, 200, 600], zooms: { warps: "Warps of an SM", blocks: "Blocks over SMs" }, render });
+  state.span = page.cycles > 600 ? 200 : 60;
 
   // The event of warp w that holds cycle t (the cycle after clock t - 1), or -1 before and after its life.
   function eventAt(w, t) {
@@ -59,7 +57,7 @@ async function start() {
   const LEFT = 88;
   function window_() {
     const span = Math.min(state.span, page.cycles);
-    const from = Math.max(0, Math.min(page.cycles - span, state.cycle - Math.round(span / 2)));
+    const from = Math.max(0, Math.min(page.cycles - span, state.at - Math.round(span / 2)));
     return [from, from + span];
   }
   function drawLanes() {
@@ -85,7 +83,7 @@ async function start() {
       pen.fillText(grouped(t), x(t), bottom + 11);
     }
     pen.strokeStyle = inked("--ink"); pen.lineWidth = 1.5;
-    if (state.cycle > 0) pen.strokeRect(x(state.cycle - 1), 2, Math.max(2, x(state.cycle) - x(state.cycle - 1)), bottom - 2);
+    if (state.at > 0) pen.strokeRect(x(state.at - 1), 2, Math.max(2, x(state.at) - x(state.at - 1)), bottom - 2);
   }
   function drawWaves() {
     const total = page.total, most = Math.max(...page.waves.map((wave) => wave.sms)), high = Math.max(2, Math.min(12, Math.floor(520 / page.sms)));
@@ -109,10 +107,6 @@ async function start() {
   }
 
   function render() {
-    $("cycle").textContent = grouped(state.cycle);
-    $("of").textContent = ` of ${grouped(page.cycles)}`;
-    $("scrub").value = state.cycle;
-    for (const button of $("views").children) button.setAttribute("aria-selected", String(button.dataset.zoom === state.zoom));
     $("warps").hidden = state.zoom !== "warps";
     const ofBlocks = state.zoom === "blocks";
     $("blocks").hidden = !ofBlocks;
@@ -120,13 +114,12 @@ async function start() {
     document.querySelector(".now").className = ofBlocks ? "now of-blocks" : "now";
     if (ofBlocks) $("caption").textContent = page.caption;
     if (state.zoom === "blocks") drawWaves(); else { drawLanes(); fillTables(); }
-    history.replaceState(null, "", `#c=${state.cycle}&z=${state.zoom}`);
   }
   const mark = (reason) => make("i", { style: `background-color:${page.reasons[reason].colour}`, class: page.reasons[reason].lined ? "lined" : "" });
   function fillTables() {
     const issuing = [];
     $("table").tBodies[0].replaceChildren(...page.warps.map((warp, w) => {
-      const e = eventAt(w, state.cycle);
+      const e = eventAt(w, state.at);
       const cells = e < 0 ? ["", "", "", "", ""] : [
         part.block[e], page.reasons[part.reason[e]].name.replaceAll("_", " "), page.instructions[part.instruction[e]],
         grouped(part.start[e] + 1), grouped(part.stop[e])];
@@ -137,7 +130,7 @@ async function start() {
       return make("tr", { "data-warp": w, class: classes.join(" ") }, make("td", { text: warp.name }), make("td", { text: warp.scheduler }), make("td", { text: cells[0] }), does,
         make("td", { text: cells[2] }), make("td", { class: "number", text: cells[3] }), make("td", { class: "number", text: cells[4] }));
     }));
-    const sums = sumsUntil(state.cycle), all = sums.reduce((a, b) => a + b, 0);
+    const sums = sumsUntil(state.at), all = sums.reduce((a, b) => a + b, 0);
     $("sums").tBodies[0].replaceChildren(...page.reasons.map((reason, i) => [reason, i]).filter(([, i]) => page.sums[i]).map(([reason, i]) => {
       const name = make("td", { text: reason.name.replaceAll("_", " "), title: reason.text });
       name.prepend(mark(i));
@@ -145,69 +138,21 @@ async function start() {
       return make("tr", { "data-reason": reason.name }, name, make("td", { class: "number", text: grouped(sums[i]) }), make("td", { class: "bar" }, bar));
     }));
     const issued = sums[0];
-    $("caption").textContent = state.cycle === 0 ? page.before : issuing.length ? `${issuing.join("; ")}.` : "No warp issues in this cycle: each of them waits.";
-    $("meters").replaceChildren(...[["issued", grouped(issued)], ["per cycle", state.cycle ? (issued / state.cycle).toFixed(2) : "0"]].map(([name, value]) =>
+    $("caption").textContent = state.at === 0 ? page.before : issuing.length ? `${issuing.join("; ")}.` : "No warp issues in this cycle: each of them waits.";
+    $("meters").replaceChildren(...[["issued", grouped(issued)], ["per cycle", state.at ? (issued / state.at).toFixed(2) : "0"]].map(([name, value]) =>
       make("div", {}, make("dt", { text: name }), make("dd", { "data-meter": name, text: value }))));
   }
 
-  const go = (cycle) => { state.cycle = Math.max(0, Math.min(page.cycles, cycle)); render(); };
-  function play(on) {
-    state.playing = on && state.cycle < page.cycles;
-    clearInterval(timer);
-    $("play-text").textContent = state.playing ? "pause" : "play";
-    $("play").setAttribute("aria-label", state.playing ? "Pause" : "Play");
-    if (!state.playing) return;
-    const rate = Math.min(30, state.speed), stride = state.speed / rate;
-    timer = setInterval(() => { go(state.cycle + Math.round(stride)); if (state.cycle >= page.cycles) play(false); }, 1000 / rate);
-  }
-  function faster(by) {
-    state.speed = SPEEDS[Math.max(0, Math.min(SPEEDS.length - 1, SPEEDS.indexOf(state.speed) + by))];
-    $("speed").value = state.speed;
-    if (state.playing) play(true);
-  }
-  const zoom = (name) => { state.zoom = name; render(); };
-  const keys = {
-    " ": () => play(!state.playing), ArrowLeft: (e) => go(state.cycle - (e.shiftKey ? 100 : 1)), ArrowRight: (e) => go(state.cycle + (e.shiftKey ? 100 : 1)),
-    Home: () => go(0), End: () => go(page.cycles), "+": () => faster(1), "=": () => faster(1), "-": () => faster(-1), 1: () => zoom("warps"), 2: () => zoom("blocks"),
-  };
-  document.addEventListener("keydown", (event) => {
-    if (event.target.matches("select, summary") || event.ctrlKey || event.metaKey || event.altKey || !keys[event.key]) return;
-    if (event.key === " " && event.target.matches("button")) return;
-    event.preventDefault();
-    keys[event.key](event);
-  });
-  $("first").onclick = () => go(0); $("back").onclick = () => go(state.cycle - 1); $("step").onclick = () => go(state.cycle + 1);
-  $("last").onclick = () => go(page.cycles); $("play").onclick = () => play(!state.playing);
-  $("scrub").max = page.cycles;
-  $("scrub").oninput = () => go(Number($("scrub").value));
   $("lanes").onclick = (event) => {
     const box = $("lanes").getBoundingClientRect(), [from, to] = window_();
-    go(1 + Math.floor(from + ((event.clientX - box.left - LEFT) / (box.width - LEFT - 6)) * (to - from)));
+    state.go(1 + Math.floor(from + ((event.clientX - box.left - LEFT) / (box.width - LEFT - 6)) * (to - from)));
   };
-  for (const button of $("views").children) button.onclick = () => zoom(button.dataset.zoom);
-  $("speed").append(...SPEEDS.map((speed) => make("option", { value: speed, text: `${speed} cycles/s` })));
-  $("speed").value = state.speed;
-  $("speed").onchange = () => { state.speed = Number($("speed").value); if (state.playing) play(true); };
   $("span").append(...SPANS.filter((span, i) => !i || SPANS[i - 1] < page.cycles).map((span) => make("option", { value: span, text: `${grouped(span)} cycles` })));
   $("span").value = state.span;
   $("span").onchange = () => { state.span = Number($("span").value); render(); };
-  const dark = matchMedia("(prefers-color-scheme: dark)");
-  $("theme").onclick = () => {
-    const isDark = (document.documentElement.dataset.theme ?? (dark.matches ? "dark" : "light")) === "dark";
-    document.documentElement.dataset.theme = isDark ? "light" : "dark";
-    render();
-  };
-  document.title = page.title;
-  $("title").textContent = page.title; $("subtitle").textContent = page.subtitle; $("about").textContent = page.about;
   $("legend").append(...page.reasons.map((reason, i) => [reason, i]).filter(([, i]) => page.sums[i]).map(([reason, i]) => make("li", { title: reason.text }, mark(i), reason.name.replaceAll("_", " "))));
   $("words").append(...page.reasons.flatMap((reason) => [make("dt", { text: reason.name.replaceAll("_", " ") }), make("dd", { text: reason.text })]));
-  $("facts").append(...page.facts.flatMap(([name, value]) => [make("dt", { text: name }), make("dd", { text: value })]));
   $("list").tBodies[0].append(...page.waves.map((wave) => make("tr", {}, make("td", { text: grouped(wave.rounds) }), ...[wave.sms, wave.resident, wave.start, wave.cycles].map((value) => make("td", { class: "number", text: grouped(Math.round(value)) })))));
-  const given = new URLSearchParams(location.hash.slice(1)), cycle = Number(given.get("c"));
-  if (given.has("c") && Number.isInteger(cycle)) state.cycle = Math.max(0, Math.min(page.cycles, cycle));
-  if (given.get("z") === "blocks") state.zoom = "blocks";
-  addEventListener("resize", render);
-  render();
-  document.documentElement.dataset.ready = "";
+  state.open();
 }
 start();
