@@ -106,7 +106,16 @@ PARTS: tuple[Part, ...] = (
         at_least_us=20,
         bar=12,
     ),
-    Part(source="llmcompass", devices=("A100",), dtypes=("fp16",), floor_ops=("gelu", "softmax"), bar=5),
+    Part(
+        source="llmcompass",
+        devices=("A100",),
+        dtypes=("fp16",),
+        floor_ops=("gelu", "softmax"),
+        changed={
+            "clock_hz": "1410 MHz"
+        },  # its largest matmul takes less than 1300 MHz allow at the full rate
+        bar=5,
+    ),
     Part(
         source="llmcompass",
         devices=("MI210",),
