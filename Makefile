@@ -11,7 +11,7 @@ PYTHONS := $(PYTHON) python3.11 python3.12 python3.13 python3 python
 SUITABLE := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
 
 # System tools that tests need, each as tool:Debian-package. A test says so with @pytest.mark.tool("tool").
-TEST_TOOLS := git:git chromium:chromium ffmpeg:ffmpeg vcd2fst:gtkwave valgrind:valgrind gcc:gcc
+TEST_TOOLS := git:git chromium:chromium ffmpeg:ffmpeg vcd2fst:gtkwave valgrind:valgrind gcc:gcc llvm-mca:llvm
 
 # More workers than this compile the same kernels side by side and wait for one another's memory.
 PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4

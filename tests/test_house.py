@@ -211,5 +211,5 @@ def test_tools_that_tests_name_are_in_the_makefile() -> None:
     assert listed is not None
     named = set()
     for path in (ROOT / "tests").rglob("test_*.py"):
-        named |= set(re.findall(r'pytest\.mark\.tool\("(\w+)"\)', path.read_text()))
+        named |= set(re.findall(r'pytest\.mark\.tool\("([\w-]+)"\)', path.read_text()))
     assert named == {pair.partition(":")[0] for pair in listed[1].split()}
