@@ -12,6 +12,7 @@ import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -177,10 +178,16 @@ class _Draft:
 
 
 def _draft_of(chip: Chip) -> _Draft:
-    values = values_of(chip)
+    values = dict(_known_values(chip))
     origin = dict.fromkeys(values, chip.name)
     layout = LAYOUTS[chip.kind]
     return _Draft(layout, values, origin, dict(chip.sources), chip.notes, layers=[chip.name])
+
+
+@lru_cache(8)
+def _known_values(chip: Chip) -> Values:
+    """The flat table of a chip; whoever changes one chip again and again has it at once."""
+    return values_of(chip)
 
 
 def _open(chip: object, folder: Path, chain: tuple[Path, ...] = ()) -> _Draft:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -97,7 +98,7 @@ class Evaluator:
             "default",
             "off",
         )
-        return figures_of(simulate_bare(work, chip, options), work)
+        return figures_of(simulate_bare(work, chip, replace(options, compiled=True)), work)
 
     def key(self, point: Mapping[str, Any]) -> bytes:
         """16 bytes that name a point whatever sweep it stands in: chip, changes, workload, choices, code.

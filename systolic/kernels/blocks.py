@@ -187,7 +187,7 @@ def run_nest(
     loops[0] = shape[BATCH]
     for level in range(3):
         loops[level + 1] = up(shape[order[level]], tile[order[level]])
-    if not _loop(0, 0, loops, unit, operands, shape, tile, order, way, limit, state, counts, stages, seen):
+    if not _run_loops(loops, unit, operands, shape, tile, order, way, limit, state, counts, stages, seen):
         return -1
     drained = state[END]
     if not unit[SERIAL]:
@@ -199,48 +199,78 @@ def run_nest(
     return total if counts[LATE] + total - array_end <= limit else -1
 
 
+_ENTERED, _INSIDE, _LEAVING = range(3)
+
+
 @kernel(error_model="numpy")
-def _loop(
-    depth: int, kind: int, loops: Any, unit: Any, operands: Any, shape: Any, tile: Any, order: Any, way: Any,
-    limit: int, state: Any, counts: Any, stages: Any, seen: Any,
+def _run_loops(
+    loops: Any,
+    unit: Any,
+    operands: Any,
+    shape: Any,
+    tile: Any,
+    order: Any,
+    way: Any,
+    limit: int,
+    state: Any,
+    counts: Any,
+    stages: Any,
+    seen: Any,
 ) -> bool:
-    """Run the loops from `depth` inward: twin of ``pipeline._sweep``; False where the limit is passed."""
-    if depth == 4:
-        if not stages[kind, _KNOWN]:
-            stage_of(unit, operands, shape, tile, order, way, kind, stages[kind])
-        _advance(unit, stages[kind], state, counts)
-        return bool(counts[LATE] <= limit)
-    count, shift = loops[depth], 2 * depth
-    first = kind | (3 if count == 1 else 1) << shift
-    if not _loop(depth + 1, first, loops, unit, operands, shape, tile, order, way, limit, state, counts, stages, seen):
-        return False
-    if count == 1:
-        return True
-    done, times, held, skipped = 0, count - 2, 0, False
+    """Run all loops: twin of ``pipeline._sweep``; False where the limit is passed.
+
+    A machine with a state for each loop, since Numba cannot keep a function that calls itself on disk.
+    """
+    phase, kinds = np.zeros(5, np.int64), np.zeros(5, np.int64)
+    done, held, skipped = np.zeros(4, np.int64), np.zeros(4, np.int64), np.zeros(4, np.bool_)
     view = np.empty(7, np.int64)
-    while done < times:
-        if not skipped:
-            _relative(state, view)
-            at = _find(seen[depth], min(held, SEEN), view)
-            if at >= 0:
-                period = done - seen[depth, at, 7]
-                rounds = (times - done) // period
-                _repeat(state, counts, seen[depth, at], rounds)
-                done += rounds * period
-                skipped = True
-                continue
-            slot = held % SEEN
-            held += 1
-            seen[depth, slot, :7] = view
-            seen[depth, slot, 7], seen[depth, slot, 8] = done, state[END]
-            seen[depth, slot, 9:] = counts
-        if not _loop(
-            depth + 1, kind, loops, unit, operands, shape, tile, order, way, limit, state, counts, stages, seen
-        ):
-            return False
-        done += 1
-    last = kind | 2 << shift
-    return _loop(depth + 1, last, loops, unit, operands, shape, tile, order, way, limit, state, counts, stages, seen)
+    depth = 0
+    while depth >= 0:
+        kind = kinds[depth]
+        if depth == 4:
+            if not stages[kind, _KNOWN]:
+                stage_of(unit, operands, shape, tile, order, way, kind, stages[kind])
+            _advance(unit, stages[kind], state, counts)
+            if counts[LATE] > limit:
+                return False
+            depth -= 1
+            continue
+        count, shift = loops[depth], 2 * depth
+        if phase[depth] == _ENTERED:
+            phase[depth] = _LEAVING if count == 1 else _INSIDE
+            done[depth] = held[depth] = 0
+            skipped[depth] = False
+            inner = kind | (3 if count == 1 else 1) << shift
+        elif phase[depth] == _LEAVING:
+            depth -= 1
+            continue
+        elif done[depth] == count - 2:
+            phase[depth] = _LEAVING
+            inner = kind | 2 << shift
+        else:
+            if not skipped[depth]:
+                _relative(state, view)
+                at = _find(seen, depth, min(held[depth], SEEN), view)
+                if at >= 0:
+                    period = done[depth] - seen[depth, at, 7]
+                    rounds = (count - 2 - done[depth]) // period
+                    _repeat(state, counts, seen, depth, at, rounds)
+                    done[depth] += rounds * period
+                    skipped[depth] = True
+                    continue
+                slot = held[depth] % SEEN
+                held[depth] += 1
+                for i in range(7):
+                    seen[depth, slot, i] = view[i]
+                seen[depth, slot, 7], seen[depth, slot, 8] = done[depth], state[END]
+                for i in range(TALLIES):
+                    seen[depth, slot, 9 + i] = counts[i]
+            done[depth] += 1
+            inner = kind
+        depth += 1
+        kinds[depth] = inner
+        phase[depth] = _ENTERED
+    return True
 
 
 @kernel(error_model="numpy")
@@ -257,11 +287,11 @@ def _relative(state: Any, view: Any) -> None:
 
 
 @kernel(error_model="numpy")
-def _find(seen: Any, held: int, view: Any) -> int:
+def _find(seen: Any, depth: int, held: int, view: Any) -> int:
     for at in range(held):
         same = True
         for i in range(7):
-            if seen[at, i] != view[i]:
+            if seen[depth, at, i] != view[i]:
                 same = False
                 break
         if same:
@@ -270,12 +300,12 @@ def _find(seen: Any, held: int, view: Any) -> int:
 
 
 @kernel(error_model="numpy")
-def _repeat(state: Any, counts: Any, then: Any, rounds: int) -> None:
-    """Skip `rounds` repetitions of what has happened since `then`."""
-    port_stands = counts[_PORT_BLOCKS] == then[9 + _PORT_BLOCKS]
+def _repeat(state: Any, counts: Any, seen: Any, depth: int, at: int, rounds: int) -> None:
+    """Skip `rounds` repetitions of what has happened since the view at `at`."""
+    port_stands = counts[_PORT_BLOCKS] == seen[depth, at, 9 + _PORT_BLOCKS]
     for cause in range(TALLIES):
-        counts[cause] += rounds * (counts[cause] - then[9 + cause])
-    later, port = rounds * (state[END] - then[8]), state[PORT]
+        counts[cause] += rounds * (counts[cause] - seen[depth, at, 9 + cause])
+    later, port = rounds * (state[END] - seen[depth, at, 8]), state[PORT]
     for i in range(PENDING):
         state[i] += later
     if port_stands:
