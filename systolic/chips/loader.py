@@ -53,9 +53,9 @@ def load_chip(chip: str | os.PathLike[str] | Chip, overrides: Mapping[str, objec
     if not overrides:
         return draft.finish()
     draft.change(_OVERRIDES, ((path, _parsed(value)) for path, value in overrides.items()))
-    changed = draft.finish()
     changes = ", ".join(f"{path} = {value}" for path, value in overrides.items())
-    return replace(changed, notes=(*changed.notes, f"changed with {_OVERRIDES}: {changes}"))
+    draft.notes += (f"changed with {_OVERRIDES}: {changes}",)
+    return draft.finish()
 
 
 def read_chip(raw: Mapping[str, Any], label: str, folder: Path | None = None) -> Chip:
@@ -161,7 +161,7 @@ class _Draft:
             raise SystolicError(*dict.fromkeys(self.problems)) from None
         raise_if_any(list(dict.fromkeys(self.problems)))
         defaults = {path: "default" for path in values_of(chip) if path not in self.values}
-        return replace(chip, sources=defaults | self.sources)
+        return replace(chip, sources=defaults | self.sources) if defaults else chip
 
     def _excused(self, path: str) -> bool:
         """Whether a complaint about `path` would only repeat that it, or a table around it, was not read."""

@@ -19,12 +19,13 @@ from ..engine.simulation import choices, formatted, simulate_bare
 from ..errors import SystolicError
 from ..models import load_model
 from ..workload import Workload
-from .design import KNOBS, Design
+from .design import CHOICES, KNOBS, Design
 from .figures import figures_of
 from .space import Point
 
 PACKAGE = Path(__file__).parent.parent
 _MODEL = ("phase", "batch", "seq", "kv_len", "dtype", "logits")
+KEPT_CHANGES = 4096
 KEPT_WORKLOADS = 64
 """Workloads that a process keeps: they are large, and points that share one mostly come together."""
 
@@ -63,6 +64,9 @@ class Evaluator:
         self.design = design
         self._base = cache(self._base)  # type: ignore[method-assign]
         self._identity = cache(self._identity)  # type: ignore[method-assign]
+        self._path = cache(self._path)  # type: ignore[method-assign]
+        self._content = cache(self._content)  # type: ignore[method-assign]
+        self._change = lru_cache(KEPT_CHANGES)(self._change)  # type: ignore[method-assign]
         self._workload = lru_cache(KEPT_WORKLOADS)(self._workload)  # type: ignore[method-assign]
         self._ready: dict[tuple[Any, ...], Workload] = {}
 
@@ -106,20 +110,28 @@ class Evaluator:
         A change to the value that the chip has anyway is none, and a choice that is not made is none.
         """
         knobs, overrides = self._parts(point)
-        base, values, digest = self._identity(knobs["on"])
+        on = knobs["on"]
+        digest = self._identity(on)[2]
         changed: dict[str, Any] = {}
-        layout = LAYOUTS[base.kind] if base is not None else None
         for path, given in overrides.items():
-            try:
-                name, value = layout.read_field(path, given) if layout else (path, given)
-            except SystolicError:
-                name, value = path, given
-            if layout is None or name not in values or values[name] != value:
+            name, value, differs = self._change(on, path, given)
+            if differs:
                 changed[name] = value
-        rest = {k: v for k, v in knobs.items() if k not in ("on", "model") and v is not None}
-        model = _content(self._path(knobs["model"]))
+        rest = {k: v for k, v in knobs.items() if k not in CHOICES and v is not None}
+        model = self._content(knobs["model"])
         whole = [code_version(), digest, model, sorted(changed.items()), sorted(rest.items())]
         return hashlib.sha256(json.dumps(whole, default=str).encode()).digest()[:16]
+
+    def _change(self, on: str, path: str, given: Any) -> tuple[str, Any, bool]:
+        """(canonical path, value, whether the chip has another) of a changed field."""
+        base, values, _ = self._identity(on)
+        if base is None:
+            return path, given, True
+        try:
+            name, value = LAYOUTS[base.kind].read_field(path, given)
+        except SystolicError:
+            return path, given, True
+        return name, value, name not in values or values[name] != value
 
     def _parts(self, point: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """(knobs, changed fields of the chip) of a point, what is fixed included."""
@@ -132,6 +144,11 @@ class Evaluator:
         """A file's path where there is such a file beside the sweep file, the text itself elsewhere."""
         beside = Path(self.design.folder) / text
         return str(beside) if self.design.folder and beside.is_file() else text
+
+    def _content(self, model: str) -> str:
+        """What names a model: a digest of its file, or its name."""
+        path = Path(self._path(model))
+        return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else model
 
     def _base(self, on: str | Chip) -> Chip:
         return load_chip(self._path(on) if isinstance(on, str) else on)
@@ -171,13 +188,6 @@ def _tile(given: Any) -> Any:
     if not isinstance(given, str):
         return None if given is None else tuple(given) if isinstance(given, (list, tuple)) else given
     return tuple(int(side) if side.strip().isdecimal() else side for side in given.split(","))
-
-
-@cache
-def _content(model: str) -> str:
-    """What names a model: a digest of its file, or its name."""
-    path = Path(model)
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else model
 
 
 _EVALUATORS: dict[str, Evaluator] = {}

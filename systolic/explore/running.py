@@ -115,15 +115,13 @@ class _Running:
                 told(self._generation(points))
             return
         total = planned(self.design)
-        started = perf_counter()
-        probed = self._probe()
-        each = (perf_counter() - started) / max(1, probed)
+        each = self._probe()
         done = self.store.count(self.identity)[0]
         engine = _engine(workers, scheduler, each * max(0, total - done))
         self._announce(total, each, engine.workers, done)
         self.progress.start("points", total)
         self.progress.advance(min(done, total))
-        size = max(1, min(MOST_IN_BATCH, int(BATCH_SECONDS / each) if each else 1))
+        size = max(1, min(MOST_IN_BATCH, int(BATCH_SECONDS / each) if each else MOST_IN_BATCH))
         size = max(1, min(size, -(-(total - done) // (4 * engine.workers)) or 1))
         with closing(engine) if isinstance(engine, Cluster) else nullcontext():
             for batch, outcomes in engine.run(self.design, _cut(self._missing(), size)):
@@ -140,13 +138,18 @@ class _Running:
     def _asked(self) -> Iterator[Asked]:
         return (Asked(number, self.keys.key(point), point) for number, point in self._points())
 
-    def _probe(self) -> int:
-        """Evaluate a few points here, and keep them; how many there were to evaluate."""
+    def _probe(self) -> float:
+        """Seconds that a point takes, from a few that are evaluated here, and kept; 0 where none is left."""
         some = list(islice(self._asked(), PROBES))
         known = self.store.known([asked.key for asked in some])
         left = [asked for asked in some if asked.key not in known]
-        self.store.add(self.identity, some, evaluate_batch(self.design, left))
-        return len(left)
+        # The first one also loads what a process loads once.
+        outcomes = evaluate_batch(self.design, left[:1])
+        started = perf_counter()
+        outcomes += evaluate_batch(self.design, left[1:])
+        each = (perf_counter() - started) / max(1, len(left) - 1)
+        self.store.add(self.identity, some, outcomes)
+        return each
 
     def _missing(self) -> Iterator[Asked]:
         """Points without an outcome, each key once; the store learns of all points."""

@@ -99,6 +99,7 @@ def _fresh_table() -> Any:
     return fresh
 
 
+_REREAD = np.array([LHS, RHS, PSUM], np.int64)
 _AGAIN, _FRESH = _visit_table(), _fresh_table()
 
 
@@ -152,6 +153,7 @@ def tabulate(
     state, counts = np.empty(7, np.int64), np.empty(TALLIES, np.int64)
     stages, seen = np.zeros((KINDS, STAGE), np.int64), np.empty((4, SEEN, 9 + TALLIES), np.int64)
     at, key, tile = np.empty(3, np.int64), np.empty(KEY, np.int64), np.empty(3, np.int64)
+    works, more = np.empty(arrays, np.int64), np.empty((count, 3), np.int64)
     blocks, theirs, many = np.empty(3, np.int64), np.empty((count, 3), np.int64), np.empty(count, np.int64)
     drain = np.int64(0) if unit[SERIAL] else unit[SKEW] + unit[SHIFT_OUT]
     both = operands[LHS, PLACED] and operands[RHS, PLACED]
@@ -178,7 +180,17 @@ def tabulate(
                         theirs[s, d] = up(shares[s, d], tile[d])
                         if theirs[s, d] > 1:
                             many[s] |= 1 << d
-                blocks[:] = theirs[0]
+                once = np.int64(0)
+                for s in range(count):
+                    times = shares[s, CORES] * shares[s, BATCH]
+                    lhs = times * moved[s, LHS, i, l] if operands[LHS, IN_DRAM] else 0
+                    rhs = times * moved[s, RHS, l, j] if operands[RHS, IN_DRAM] else 0
+                    psum = 2 * times * moved[s, PSUM, i, j] if operands[PSUM, IN_DRAM] else 0
+                    once += lhs + rhs + (times * moved[s, OUT, i, j] if operands[OUT, IN_DRAM] else 0)
+                    more[s, 0], more[s, 1] = (theirs[s, N] - 1) * lhs, (theirs[s, M] - 1) * rhs
+                    more[s, 2] = (theirs[s, K] - 1) * psum
+                for d in range(3):
+                    blocks[d] = theirs[0, d]
                 lhs_port, rhs_port = pairs[LHS, i, l, _WHOLE], pairs[RHS, l, j, _WHOLE]
                 port = lhs_port if stationary_lhs else rhs_port
                 arrive = port + operands[stays, LATENCY] + (0 if unit[SERIAL] else unit[LOAD])
@@ -187,8 +199,28 @@ def tabulate(
                 ends = arrive + drain + pairs[OUT, i, j, _LAST]
                 stores = shape[BATCH] * blocks[M] * blocks[N]
                 store = min(pairs[OUT, i, j, _SHORTEST], pairs[PSUM, i, j, _SHORTEST])
+                # Output stationary, the array holds one chain over k: see ``space.legal``.
+                chained = unit[OUTPUT_STATIONARY] and blocks[K] > 1
+                hopeless = True
+                for w in range(arrays):
+                    works[w] = shape[BATCH] * rows[w, ir, _SUM] * cols[w, ic, _SUM] * stream[w, it, _PACE]
+                    works[w] -= stream[w, it, _WIDEST]
+                    hopeless = hopeless and ends + works[w] > best[BOUND]
                 for o in range(6):
                     if o != pinned if pinned >= 0 else not _FRESH[many[0], o]:
+                        continue
+                    dram = once
+                    for s in range(count):
+                        for name in range(3):
+                            if _AGAIN[many[s], o, _REREAD[name]]:
+                                dram += more[s, name]
+                    allowed = arrays
+                    if chained:
+                        allowed = _legal_ways(rows, cols, ir, ic, tile[K] >= unit[ROWS] and ORDERS[o, 2] == K)
+                    tally[CONSIDERED] += allowed
+                    if allowed and dram < tally[LEAST_DRAM]:
+                        tally[LEAST_DRAM] = dram
+                    if hopeless or not allowed:
                         continue
                     sums = blocks[K] if _AGAIN[many[0], o, PSUM] else 1
                     moving = shape[BATCH] * (
@@ -197,25 +229,18 @@ def tabulate(
                         + pairs[OUT, i, j, _CYCLES]
                         + 2 * (sums - 1) * pairs[PSUM, i, j, _CYCLES]
                     )
-                    dram = np.int64(0)
-                    for s in range(count):
-                        dram += _dram(operands, shares, theirs, many[s], o, moved, s, i, j, l)
+                    if moving > best[BOUND]:
+                        continue
                     spaced = blocks[K] > 1 and sums == 1
                     loads = pairs[LHS, i, l, _SHORTEST] + pairs[RHS, l, j, _SHORTEST]
                     if not spaced:
                         loads = min(pairs[LHS, i, l, _SHORTEST], pairs[RHS, l, j, _SHORTEST])
                     waits = stores - 1 if spaced else (stores * sums - 1) // 2
                     for w in range(arrays):
-                        full = rows[w, ir, _FULL] * cols[w, ic, _FULL]
-                        if unit[OUTPUT_STATIONARY] and blocks[K] > 1:
-                            if full > 1 or tile[K] < unit[ROWS] or ORDERS[o, 2] != K:
-                                continue
-                        tally[CONSIDERED] += 1
-                        tally[LEAST_DRAM] = min(tally[LEAST_DRAM], dram)
-                        if moving > best[BOUND]:
-                            continue
-                        work = shape[BATCH] * rows[w, ir, _SUM] * cols[w, ic, _SUM] * stream[w, it, _PACE] - stream[w, it, _WIDEST]
+                        full, work = rows[w, ir, _FULL] * cols[w, ic, _FULL], works[w]
                         bound = ends + work
+                        if bound > best[BOUND] or (chained and full > 1):
+                            continue
                         if both:
                             if store > 0:
                                 busy = full * stream[w, it, _BUSY] + stream[w, it, _EXTRA]
@@ -292,6 +317,17 @@ def race(
         if _before(key, best):
             best[:] = key
             chosen[:] = plans[row]
+
+
+@kernel(error_model="numpy")
+def _legal_ways(rows: Any, cols: Any, ir: int, ic: int, long_enough: bool) -> int:
+    """Ways to lay the arrays in which each has one tile of a block; 0 unless its chain is long enough."""
+    count = 0
+    if long_enough:
+        for w in range(rows.shape[0]):
+            if rows[w, ir, _FULL] * cols[w, ic, _FULL] == 1:
+                count += 1
+    return count
 
 
 @kernel(error_model="numpy")
@@ -429,23 +465,6 @@ def _fill_stream(unit: Any, operands: Any, length: int, side: int, across: int, 
             _, shortest, _ = array_work(unit, operands, across, along, small, small, small)
             found[_BUSY] = max(streamed, max(apart, port))
             found[_EXTRA] = max(max(apart, port) - shortest, 0)
-
-
-@kernel(error_model="numpy")
-def _dram(
-    operands: Any, shares: Any, blocks: Any, many: int, o: int, moved: Any, s: int, i: int, j: int, l: int
-) -> int:
-    """DRAM bytes of share `s`, all its cores and batch elements."""
-    total = np.int64(0)
-    if operands[LHS, IN_DRAM]:
-        total += (blocks[s, N] if _AGAIN[many, o, LHS] else 1) * moved[s, LHS, i, l]
-    if operands[RHS, IN_DRAM]:
-        total += (blocks[s, M] if _AGAIN[many, o, RHS] else 1) * moved[s, RHS, l, j]
-    if operands[OUT, IN_DRAM]:
-        total += moved[s, OUT, i, j]
-    if operands[PSUM, IN_DRAM] and _AGAIN[many, o, PSUM]:
-        total += 2 * (blocks[s, K] - 1) * moved[s, PSUM, i, j]
-    return shares[s, CORES] * shares[s, BATCH] * total
 
 
 @kernel(error_model="numpy")

@@ -1,7 +1,7 @@
 """The search of :mod:`systolic.mapping.mapper`, compiled: for whoever maps thousands of matmuls.
 
 Numba loads with the first search. What it finds is what the mapper finds, plan and all; problems that it
-does not cover (banks, a simulated DRAM, very slow ports) are left to the mapper.
+does not cover (banks, a simulated DRAM, huge matmuls) are left to the mapper.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import numpy as np
 
 from ..blocks.array import AXES
 from ..blocks.pipeline import State, closed
+from .limits import LARGEST
 from .mapper import Mapped, search
-from .plan import _SMALL_NUMERATOR, DIMS, ORDERS, CoreSplit, Plan, Problem
+from .plan import DIMS, OPERAND_DIMS, ORDERS, CoreSplit, Plan, Problem
 from .schedule import Explained, explained
 from .space import Pins, array_splits, tile_sides
 
@@ -64,10 +65,26 @@ def compiled_search(splits: Sequence[CoreSplit], pins: Pins) -> Mapped | None:
 
 
 def _covered(problem: Problem) -> bool:
-    places = [problem.port, *(o.place for o in problem.operands.values() if o.place is not None)]
-    return problem.banks is None and all(
-        place.dram is None and place.cycles_num <= _SMALL_NUMERATOR for place in places
-    )
+    """Whether the kernels know all that happens, and bytes times cycles of any one transfer fit 64 bits."""
+    if problem.banks is not None or problem.port.cycles_num * _most_fed(problem) > LARGEST:
+        return False
+    for name, operand in problem.operands.items():
+        place = operand.place
+        if place is None:
+            continue
+        rows, cols = (problem.size(d) for d in OPERAND_DIMS["out" if name == "psum" else name])
+        line = max(rows, cols) * operand.bits // 8 + place.burst + 1
+        if place.dram is not None or place.cycles_num * max(rows, cols) * line > LARGEST:
+            return False
+    return True
+
+
+def _most_fed(problem: Problem) -> int:
+    """More bytes than the on-chip port hands over for one array tile of any block."""
+    timing = problem.timing
+    bits = max(operand.bits for operand in problem.operands.values())
+    longest = problem.passes * max(problem.m, problem.n, problem.k) + timing.rows
+    return problem.mxus * ((timing.rows + timing.cols) * longest * bits // 8 + 1)
 
 
 class _Split:
