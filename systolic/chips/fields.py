@@ -200,7 +200,8 @@ class Layout:
         """Table -> the tables in it, in the order of the file layout: each stands with its first field."""
         found: dict[str, list[str]] = {}
         for inner in sorted(
-            self.tables, key=lambda t: next(i for i, path in enumerate(self.fields) if path.startswith(f"{t}."))
+            self.tables,
+            key=lambda t: next(i for i, path in enumerate(self.fields) if path.startswith(f"{t}.")),
         ):
             found.setdefault(inner.rpartition(".")[0], []).append(inner)
         return found

@@ -31,7 +31,9 @@ PORT, START, END, CLEAR, BEFORE, READY, PENDING = range(7)
 _PRELOAD, _COMPUTE, _WAIT, _ONCHIP, _STALL, LATE, _SERIAL_TILES, _PORT_BLOCKS, _BANK = range(9)
 """Entries of `counts`, as in the twin."""
 TALLIES = 9
-_FIRST, _SECOND, _THIRD, _LATE_1, _LATE_2, _LATE_3, _STORE, _TILES, _STREAMED, _FEED, _JOINS, _KNOWN = range(12)
+_FIRST, _SECOND, _THIRD, _LATE_1, _LATE_2, _LATE_3, _STORE, _TILES, _STREAMED, _FEED, _JOINS, _KNOWN = range(
+    12
+)
 STAGE = 12
 """Entries of a stage, -1 where nothing is loaded."""
 KINDS = 256
@@ -75,7 +77,9 @@ def block_cycles(operands: Any, name: int, shape: Any, rows: int, cols: int) -> 
 
 
 @kernel(error_model="numpy")
-def array_work(unit: Any, operands: Any, across: int, along: int, m: int, n: int, k: int) -> tuple[int, int, int]:
+def array_work(
+    unit: Any, operands: Any, across: int, along: int, m: int, n: int, k: int
+) -> tuple[int, int, int]:
     """Twin of :func:`systolic.mapping.plan.array_work`: (tiles, cycles streamed, cycles of the port)."""
     on_rows, on_cols, stream = unit[ON_ROWS], unit[ON_COLS], unit[STREAM]
     rows = m if on_rows == M else (n if on_rows == N else k)
@@ -107,7 +111,9 @@ def gap(unit: Any, fed: int, next_fed: int) -> int:
 
 
 @kernel(error_model="numpy")
-def stage_of(unit: Any, operands: Any, shape: Any, tile: Any, order: Any, way: Any, kind: int, stage: Any) -> None:
+def stage_of(
+    unit: Any, operands: Any, shape: Any, tile: Any, order: Any, way: Any, kind: int, stage: Any
+) -> None:
     """Fill the stage of the blocks of one kind: twin of ``schedule.block_at`` and ``stage_of``."""
     size = np.empty(3, np.int64)
     for d in range(3):
@@ -163,8 +169,17 @@ def _changed(shape: Any, tile: Any, order: Any, kind: int, end: int) -> int:
 
 @kernel(error_model="numpy")
 def run_nest(
-    unit: Any, operands: Any, shape: Any, tile: Any, order: Any, way: Any, limit: int, state: Any, counts: Any,
-    stages: Any, seen: Any,
+    unit: Any,
+    operands: Any,
+    shape: Any,
+    tile: Any,
+    order: Any,
+    way: Any,
+    limit: int,
+    state: Any,
+    counts: Any,
+    stages: Any,
+    seen: Any,
 ) -> int:
     """Cycles of a plan; -1 once the unit has waited for memory longer than `limit`.
 
@@ -360,7 +375,9 @@ def _serial(unit: Any, stage: Any, arrive_first: int, arrive_rest: int, state: A
 
 
 @kernel(error_model="numpy")
-def _back_to_back(unit: Any, stage: Any, arrive_first: int, arrive_rest: int, state: Any, counts: Any) -> None:
+def _back_to_back(
+    unit: Any, stage: Any, arrive_first: int, arrive_rest: int, state: Any, counts: Any
+) -> None:
     """Twin of ``pipeline._back_to_back``."""
     tiles, streamed, end, load = stage[_TILES], stage[_STREAMED], state[END], unit[LOAD]
     fresh = state[START] < 0

@@ -245,7 +245,9 @@ def tabulate(
                             if store > 0:
                                 busy = full * stream[w, it, _BUSY] + stream[w, it, _EXTRA]
                                 bound += waits * max(drain + store + late + loads - busy, 0)
-                            final = stream[w, it, _FINAL] * (rows[w, ir, _END] * cols[w, ic, _END] if unit[SERIAL] else 1)
+                            final = stream[w, it, _FINAL] * (
+                                rows[w, ir, _END] * cols[w, ic, _END] if unit[SERIAL] else 1
+                            )
                             stored = max(pairs[OUT, i, j, _LONGEST], pairs[PSUM, i, j, _LONGEST])
                             bound = max(bound, moving - 2 * stored + final + pairs[OUT, i, j, _LAST])
                             if unit[BUFFERS] == 1:
@@ -270,8 +272,17 @@ def tabulate(
                         tally[LOWEST] = bound
                         tally[TIMED] += 1
                         cycles = run_nest(
-                            unit, operands, shape, tile, ORDERS[o], ways[w], best[BOUND] - floor,
-                            state, counts, stages, seen,
+                            unit,
+                            operands,
+                            shape,
+                            tile,
+                            ORDERS[o],
+                            ways[w],
+                            best[BOUND] - floor,
+                            state,
+                            counts,
+                            stages,
+                            seen,
                         )
                         if cycles >= 0:
                             key[BOUND] = cycles
@@ -282,7 +293,15 @@ def tabulate(
 
 @kernel(error_model="numpy")
 def race(
-    units: Any, operands: Any, shapes: Any, ways: Any, keys: Any, plans: Any, tally: Any, best: Any, chosen: Any
+    units: Any,
+    operands: Any,
+    shapes: Any,
+    ways: Any,
+    keys: Any,
+    plans: Any,
+    tally: Any,
+    best: Any,
+    chosen: Any,
 ) -> None:
     """Time whatever may still beat `best`.
 
@@ -307,8 +326,17 @@ def race(
         tile[:] = plans[row, TILE_M : TILE_K + 1]
         tally[TIMED] += 1
         cycles = run_nest(
-            units[split], operands[split], shapes[split], tile, ORDERS[plans[row, ORDER]],
-            ways[split, plans[row, WAY]], best[BOUND] - plans[row, FLOOR], state, counts, stages, seen,
+            units[split],
+            operands[split],
+            shapes[split],
+            tile,
+            ORDERS[plans[row, ORDER]],
+            ways[split, plans[row, WAY]],
+            best[BOUND] - plans[row, FLOOR],
+            state,
+            counts,
+            stages,
+            seen,
         )
         if cycles < 0:
             continue
@@ -337,7 +365,9 @@ def _write(plan: Any, split: int, tile: Any, order: int, way: int, floor: int) -
 
 
 @kernel(error_model="numpy")
-def _fill_pairs(unit: Any, operands: Any, shares: Any, sides: Any, lengths: Any, pairs: Any, moved: Any) -> None:
+def _fill_pairs(
+    unit: Any, operands: Any, shares: Any, sides: Any, lengths: Any, pairs: Any, moved: Any
+) -> None:
     """What depends on two sides of a block: an operand's."""
     shape = shares[0]
     for name in range(4):
@@ -437,7 +467,9 @@ def _fill_lines(
 
 
 @kernel(error_model="numpy")
-def _fill_stream(unit: Any, operands: Any, length: int, side: int, across: int, along: int, found: Any) -> None:
+def _fill_stream(
+    unit: Any, operands: Any, length: int, side: int, across: int, along: int, found: Any
+) -> None:
     apart = max(unit[LOAD], unit[SHIFT_OUT])
     drain = unit[SKEW] + unit[SHIFT_OUT]
     one_chain = side >= length
@@ -510,7 +542,10 @@ def _kinds(operands: Any, name: int, shape: Any, row: int, col: int) -> tuple[in
     """Port cycles of an operand's (shortest, longest, last, full) block."""
     full_rows = shape[K] if name == RHS else shape[M]
     full_cols = shape[K] if name == LHS else shape[N]
-    last_row, last_col = full_rows - (up(full_rows, row) - 1) * row, full_cols - (up(full_cols, col) - 1) * col
+    last_row, last_col = (
+        full_rows - (up(full_rows, row) - 1) * row,
+        full_cols - (up(full_cols, col) - 1) * col,
+    )
     a = block_cycles(operands, name, shape, row, col)
     b = block_cycles(operands, name, shape, row, last_col)
     c = block_cycles(operands, name, shape, last_row, col)
@@ -561,7 +596,9 @@ def _least(keys: Any, rows: Any) -> Any:
         at = held
         while at > 0 and (
             keys[row, DRAM] < keys[found[at - 1], DRAM]
-            or (keys[row, DRAM] == keys[found[at - 1], DRAM] and keys[row, BOUND] < keys[found[at - 1], BOUND])
+            or (
+                keys[row, DRAM] == keys[found[at - 1], DRAM] and keys[row, BOUND] < keys[found[at - 1], BOUND]
+            )
         ):
             at -= 1
         if at == GUESSES:

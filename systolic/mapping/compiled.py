@@ -51,9 +51,7 @@ def compiled_search(splits: Sequence[CoreSplit], pins: Pins) -> Mapped | None:
     which, m, n, k, order, way, _ = winner.tolist()
     chosen = tables[which]
     split = chosen.split
-    plan = Plan(
-        tile={"m": m, "n": n, "k": k}, order=ORDERS[order], split=array_splits(split.busiest)[way]
-    )
+    plan = Plan(tile={"m": m, "n": n, "k": k}, order=ORDERS[order], split=array_splits(split.busiest)[way])
     return Mapped(
         split=split,
         plan=plan,
@@ -106,11 +104,13 @@ class _Split:
         )
         self.operands = np.array([_operand(problem, name) for name in OPERANDS], np.int64)
         self.shares = np.array(
-            [(s.problem.m, s.problem.n, s.problem.k, s.problem.batch, s.cores) for s in split.shares], np.int64
+            [(s.problem.m, s.problem.n, s.problem.k, s.problem.batch, s.cores) for s in split.shares],
+            np.int64,
         )
         self.ways = np.array(array_splits(problem), np.int64)
         choices = [
-            tile_sides(problem, d) if pins.tile is None else [min(pins.tile[d], problem.size(d))] for d in DIMS
+            tile_sides(problem, d) if pins.tile is None else [min(pins.tile[d], problem.size(d))]
+            for d in DIMS
         ]
         self.lengths = np.array([len(c) for c in choices], np.int64)
         self.sides = np.array([c + [0] * (int(self.lengths.max()) - len(c)) for c in choices], np.int64)
