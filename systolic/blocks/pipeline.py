@@ -157,7 +157,8 @@ def run_nest(
 
 def closed(state: State, counts: Sequence[int], timing: Timing) -> Outcome:
     """What a schedule that ends in `state` costs, of whose cycles `counts` has been kept elsewhere."""
-    return _close(state, _Run([], {}.__getitem__, timing, 2, None, list(counts)))
+    none: dict[tuple[int, ...], Stage] = {}
+    return _close(state, _Run([], none.__getitem__, timing, 2, None, list(counts)))
 
 
 def states(

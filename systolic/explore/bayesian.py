@@ -38,9 +38,11 @@ def generations(design: Design) -> Iterator[tuple[list[tuple[int, Point]], Told]
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     search, space = design.search, design.space
     aims = (*search.minimize, *search.maximize)
+    minimize, maximize = optuna.study.StudyDirection.MINIMIZE, optuna.study.StudyDirection.MAXIMIZE
+    ways = [minimize] * len(search.minimize) + [maximize] * len(search.maximize)
     study = optuna.create_study(
         sampler=optuna.samplers.TPESampler(seed=search.seed),
-        directions=["minimize"] * len(search.minimize) + ["maximize"] * len(search.maximize),
+        directions=ways,
     )
     failed = optuna.trial.TrialState.FAIL
     total, number = search.points or 0, 0

@@ -153,7 +153,7 @@ def _reason(error: sqlite3.Error, path: Path) -> str:
     if "full" in text:
         return f"the disk is full; {kept} once there is room"
     if "locked" in text or "busy" in text:
-        return "another sweep is writing to this store; wait for it, or name another file"
+        return "another sweep or program has this store open; wait for it, or name another file"
     if not path.parent.is_dir():
         return f"there is no folder {str(path.parent)!r}; create it first"
     if "readonly" in text or "read-only" in text or "unable to open" in text:

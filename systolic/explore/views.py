@@ -44,10 +44,18 @@ class Aim:
 class Influence:
     """What one axis does to a figure.
 
-    `ratio` is how many times the figure changes, all else equal, between the worst and the best value of the
-    axis (geometric mean over the other axes); `means` is value -> geometric mean of the figure over
-    the points that have partners for every value; `enough` the value from which on further steps change less than 1%, or
-    None where the last step still matters or the axis has no order.
+    Attributes
+    ----------
+    axis
+        Its name.
+    ratio
+        How many times the figure changes, all else equal, between the worst and the best value of the axis
+        (geometric mean over the other axes).
+    means
+        Value -> geometric mean of the figure over the points that have partners for every value.
+    enough
+        The value from which on further steps change less than 1%; None where the last step still matters, or
+        the axis has no order.
     """
 
     axis: str

@@ -16,8 +16,8 @@ LOAD, SKEW, SHIFT_OUT, SERIAL, ROWS, COLS, HOP, LANES, PASSES, BUFFERS = range(1
 ON_ROWS, ON_COLS, STREAM, OUTPUT_STATIONARY, PORT_NUM, PORT_DEN, MXUS = range(10, 17)
 ONCHIP, ACC, BLOCK_TILES = range(17, 20)
 UNIT = 20
-"""Columns of `unit`: constants of the array, which dimension (m, n, k: 0, 1, 2) lies on its rows, on its columns
-and streams, its port to the on-chip memory, and the limits of a block (-1: none)."""
+"""Columns of `unit`: constants of the array, which dimension (m, n, k: 0, 1, 2) lies on its rows, on its
+columns and streams, its port to the on-chip memory, and the limits of a block (-1: none)."""
 
 PLACED, NUM, DEN, LATENCY, BURST, BITS, TRANSPOSED, IN_DRAM = range(8)
 """Columns of `operands`, whose rows are lhs, rhs, out, psum: see :class:`systolic.mapping.plan.Operand`."""
@@ -44,13 +44,13 @@ FOREVER = 2**62
 
 
 @kernel(inline="always", error_model="numpy")
-def up(a: int, b: int) -> int:
+def up(a: Any, b: Any) -> Any:
     """a / b, rounded up; a >= 0, b > 0."""
     return (a + b - 1) // b
 
 
 @kernel(error_model="numpy")
-def moved_bytes(operand: Any, rows: int, cols: int, full_rows: int, full_cols: int) -> int:
+def moved_bytes(operand: Any, rows: Any, cols: Any, full_rows: Any, full_cols: Any) -> Any:
     """Twin of ``Operand.moved_bytes``."""
     if operand[TRANSPOSED]:
         rows, cols, full_cols = cols, rows, full_rows
@@ -61,7 +61,7 @@ def moved_bytes(operand: Any, rows: int, cols: int, full_rows: int, full_cols: i
 
 
 @kernel(error_model="numpy")
-def moved_cycles(operand: Any, num_bytes: int) -> int:
+def moved_cycles(operand: Any, num_bytes: Any) -> Any:
     """Cycles of the port for so many bytes; 0 where nothing has to move."""
     if not operand[PLACED]:
         return 0
@@ -69,7 +69,7 @@ def moved_cycles(operand: Any, num_bytes: int) -> int:
 
 
 @kernel(error_model="numpy")
-def block_cycles(operands: Any, name: int, shape: Any, rows: int, cols: int) -> int:
+def block_cycles(operands: Any, name: Any, shape: Any, rows: Any, cols: Any) -> Any:
     """Port cycles of a (rows, cols) block of an operand."""
     full_rows = shape[K] if name == RHS else shape[M]
     full_cols = shape[K] if name == LHS else shape[N]
@@ -77,9 +77,7 @@ def block_cycles(operands: Any, name: int, shape: Any, rows: int, cols: int) -> 
 
 
 @kernel(error_model="numpy")
-def array_work(
-    unit: Any, operands: Any, across: int, along: int, m: int, n: int, k: int
-) -> tuple[int, int, int]:
+def array_work(unit: Any, operands: Any, across: Any, along: Any, m: Any, n: Any, k: Any) -> Any:
     """Twin of :func:`systolic.mapping.plan.array_work`: (tiles, cycles streamed, cycles of the port)."""
     on_rows, on_cols, stream = unit[ON_ROWS], unit[ON_COLS], unit[STREAM]
     rows = m if on_rows == M else (n if on_rows == N else k)
@@ -105,14 +103,14 @@ def array_work(
 
 
 @kernel(error_model="numpy")
-def gap(unit: Any, fed: int, next_fed: int) -> int:
+def gap(unit: Any, fed: Any, next_fed: Any) -> Any:
     """Twin of ``Timing.gap``."""
     return max(0, unit[LOAD] - fed, unit[SHIFT_OUT] - next_fed)
 
 
 @kernel(error_model="numpy")
 def stage_of(
-    unit: Any, operands: Any, shape: Any, tile: Any, order: Any, way: Any, kind: int, stage: Any
+    unit: Any, operands: Any, shape: Any, tile: Any, order: Any, way: Any, kind: Any, stage: Any
 ) -> None:
     """Fill the stage of the blocks of one kind: twin of ``schedule.block_at`` and ``stage_of``."""
     size = np.empty(3, np.int64)
@@ -155,7 +153,7 @@ def stage_of(
 
 
 @kernel(error_model="numpy")
-def _changed(shape: Any, tile: Any, order: Any, kind: int, end: int) -> int:
+def _changed(shape: Any, tile: Any, order: Any, kind: Any, end: Any) -> Any:
     """Twin of ``schedule._changed``, as bits: `end` 1 asks about the block before, 2 about the one after."""
     changed = 0
     for level in range(2, -1, -1):
@@ -175,12 +173,12 @@ def run_nest(
     tile: Any,
     order: Any,
     way: Any,
-    limit: int,
+    limit: Any,
     state: Any,
     counts: Any,
     stages: Any,
     seen: Any,
-) -> int:
+) -> Any:
     """Cycles of a plan; -1 once the unit has waited for memory longer than `limit`.
 
     Parameters
@@ -226,12 +224,12 @@ def _run_loops(
     tile: Any,
     order: Any,
     way: Any,
-    limit: int,
+    limit: Any,
     state: Any,
     counts: Any,
     stages: Any,
     seen: Any,
-) -> bool:
+) -> Any:
     """Run all loops: twin of ``pipeline._sweep``; False where the limit is passed.
 
     A machine with a state for each loop, since Numba cannot keep a function that calls itself on disk.
@@ -302,7 +300,7 @@ def _relative(state: Any, view: Any) -> None:
 
 
 @kernel(error_model="numpy")
-def _find(seen: Any, depth: int, held: int, view: Any) -> int:
+def _find(seen: Any, depth: Any, held: Any, view: Any) -> Any:
     for at in range(held):
         same = True
         for i in range(7):
@@ -315,7 +313,7 @@ def _find(seen: Any, depth: int, held: int, view: Any) -> int:
 
 
 @kernel(error_model="numpy")
-def _repeat(state: Any, counts: Any, seen: Any, depth: int, at: int, rounds: int) -> None:
+def _repeat(state: Any, counts: Any, seen: Any, depth: Any, at: Any, rounds: Any) -> None:
     """Skip `rounds` repetitions of what has happened since the view at `at`."""
     port_stands = counts[_PORT_BLOCKS] == seen[depth, at, 9 + _PORT_BLOCKS]
     for cause in range(TALLIES):
@@ -358,7 +356,7 @@ def _advance(unit: Any, stage: Any, state: Any, counts: Any) -> None:
 
 
 @kernel(error_model="numpy")
-def _serial(unit: Any, stage: Any, arrive_first: int, arrive_rest: int, state: Any, counts: Any) -> None:
+def _serial(unit: Any, stage: Any, arrive_first: Any, arrive_rest: Any, state: Any, counts: Any) -> None:
     """Twin of ``pipeline._one_tile_at_a_time``."""
     tiles, end = stage[_TILES], state[END]
     alone = unit[LOAD] + stage[_STREAMED] + unit[SKEW] + unit[SHIFT_OUT]
@@ -376,7 +374,7 @@ def _serial(unit: Any, stage: Any, arrive_first: int, arrive_rest: int, state: A
 
 @kernel(error_model="numpy")
 def _back_to_back(
-    unit: Any, stage: Any, arrive_first: int, arrive_rest: int, state: Any, counts: Any
+    unit: Any, stage: Any, arrive_first: Any, arrive_rest: Any, state: Any, counts: Any
 ) -> None:
     """Twin of ``pipeline._back_to_back``."""
     tiles, streamed, end, load = stage[_TILES], stage[_STREAMED], state[END], unit[LOAD]

@@ -17,11 +17,8 @@ from .blocks import (
     BLOCK_TILES,
     BUFFERS,
     COLS,
-    FOREVER,
-    HOP,
     IN_DRAM,
     KINDS,
-    LANES,
     LATENCY,
     LHS,
     LOAD,
@@ -67,7 +64,7 @@ CORES = 4
 GUESSES = 6
 """Plans that are timed before the others, as in the twin."""
 LOWEST, HELD, CONSIDERED, LEAST_DRAM, TIMED = range(5)
-"""Entries of `tally`: least bound so far, rows that may still win, plans that fit, least DRAM bytes of any."""
+"""Entries of `tally`: least bound so far, rows that may win, plans that fit, least DRAM bytes, timed ones."""
 
 _BYTES, _CYCLES, _SHORTEST, _LONGEST, _LAST, _WHOLE, _ROOM = range(7)
 """Of an operand's blocks, by their two sides: all moved once, port cycles of kinds, bytes of the buffers."""
@@ -111,8 +108,8 @@ def tabulate(
     sides: Any,
     lengths: Any,
     ways: Any,
-    pinned: int,
-    split: int,
+    pinned: Any,
+    split: Any,
     keys: Any,
     plans: Any,
     tally: Any,
@@ -166,11 +163,11 @@ def tabulate(
     # Large blocks first: they are often among the best, and the fewer blocks, the sooner a plan is timed.
     for i in range(lengths[0] - 1, -1, -1):
         for j in range(lengths[1] - 1, -1, -1):
-            for l in range(lengths[2] - 1, -1, -1):
-                if not fits[i, j, l]:
+            for c in range(lengths[2] - 1, -1, -1):
+                if not fits[i, j, c]:
                     continue
                 fitting -= 1
-                at[M], at[N], at[K] = i, j, l
+                at[M], at[N], at[K] = i, j, c
                 ir, ic, it = at[on_rows], at[on_cols], at[on_stream]
                 for d in range(3):
                     tile[d] = sides[d, at[d]]
@@ -183,15 +180,15 @@ def tabulate(
                 once = np.int64(0)
                 for s in range(count):
                     times = shares[s, CORES] * shares[s, BATCH]
-                    lhs = times * moved[s, LHS, i, l] if operands[LHS, IN_DRAM] else 0
-                    rhs = times * moved[s, RHS, l, j] if operands[RHS, IN_DRAM] else 0
+                    lhs = times * moved[s, LHS, i, c] if operands[LHS, IN_DRAM] else 0
+                    rhs = times * moved[s, RHS, c, j] if operands[RHS, IN_DRAM] else 0
                     psum = 2 * times * moved[s, PSUM, i, j] if operands[PSUM, IN_DRAM] else 0
                     once += lhs + rhs + (times * moved[s, OUT, i, j] if operands[OUT, IN_DRAM] else 0)
                     more[s, 0], more[s, 1] = (theirs[s, N] - 1) * lhs, (theirs[s, M] - 1) * rhs
                     more[s, 2] = (theirs[s, K] - 1) * psum
                 for d in range(3):
                     blocks[d] = theirs[0, d]
-                lhs_port, rhs_port = pairs[LHS, i, l, _WHOLE], pairs[RHS, l, j, _WHOLE]
+                lhs_port, rhs_port = pairs[LHS, i, c, _WHOLE], pairs[RHS, c, j, _WHOLE]
                 port = lhs_port if stationary_lhs else rhs_port
                 arrive = port + operands[stays, LATENCY] + (0 if unit[SERIAL] else unit[LOAD])
                 if operands[moves, PLACED]:
@@ -224,17 +221,17 @@ def tabulate(
                         continue
                     sums = blocks[K] if _AGAIN[many[0], o, PSUM] else 1
                     moving = shape[BATCH] * (
-                        (blocks[N] if _AGAIN[many[0], o, LHS] else 1) * pairs[LHS, i, l, _CYCLES]
-                        + (blocks[M] if _AGAIN[many[0], o, RHS] else 1) * pairs[RHS, l, j, _CYCLES]
+                        (blocks[N] if _AGAIN[many[0], o, LHS] else 1) * pairs[LHS, i, c, _CYCLES]
+                        + (blocks[M] if _AGAIN[many[0], o, RHS] else 1) * pairs[RHS, c, j, _CYCLES]
                         + pairs[OUT, i, j, _CYCLES]
                         + 2 * (sums - 1) * pairs[PSUM, i, j, _CYCLES]
                     )
                     if moving > best[BOUND]:
                         continue
                     spaced = blocks[K] > 1 and sums == 1
-                    loads = pairs[LHS, i, l, _SHORTEST] + pairs[RHS, l, j, _SHORTEST]
+                    loads = pairs[LHS, i, c, _SHORTEST] + pairs[RHS, c, j, _SHORTEST]
                     if not spaced:
-                        loads = min(pairs[LHS, i, l, _SHORTEST], pairs[RHS, l, j, _SHORTEST])
+                        loads = min(pairs[LHS, i, c, _SHORTEST], pairs[RHS, c, j, _SHORTEST])
                     waits = stores - 1 if spaced else (stores * sums - 1) // 2
                     for w in range(arrays):
                         full, work = rows[w, ir, _FULL] * cols[w, ic, _FULL], works[w]
@@ -348,7 +345,7 @@ def race(
 
 
 @kernel(error_model="numpy")
-def _legal_ways(rows: Any, cols: Any, ir: int, ic: int, long_enough: bool) -> int:
+def _legal_ways(rows: Any, cols: Any, ir: Any, ic: Any, long_enough: bool) -> Any:
     """Ways to lay the arrays in which each has one tile of a block; 0 unless its chain is long enough."""
     count = 0
     if long_enough:
@@ -359,7 +356,7 @@ def _legal_ways(rows: Any, cols: Any, ir: int, ic: int, long_enough: bool) -> in
 
 
 @kernel(error_model="numpy")
-def _write(plan: Any, split: int, tile: Any, order: int, way: int, floor: int) -> None:
+def _write(plan: Any, split: Any, tile: Any, order: Any, way: Any, floor: Any) -> None:
     plan[SPLIT], plan[TILE_M], plan[TILE_N], plan[TILE_K] = split, tile[M], tile[N], tile[K]
     plan[ORDER], plan[WAY], plan[FLOOR] = order, way, floor
 
@@ -393,7 +390,7 @@ def _fill_pairs(
 
 
 @kernel(error_model="numpy")
-def _fill_fits(unit: Any, sides: Any, lengths: Any, pairs: Any, fits: Any) -> int:
+def _fill_fits(unit: Any, sides: Any, lengths: Any, pairs: Any, fits: Any) -> Any:
     """Twin of the limits in ``space.fitting_tiles``: which blocks fit, and how many do."""
     onchip, acc, tiles = unit[ONCHIP], unit[ACC], unit[BLOCK_TILES]
     limited = tiles >= 0 and not unit[OUTPUT_STATIONARY]
@@ -403,9 +400,9 @@ def _fill_fits(unit: Any, sides: Any, lengths: Any, pairs: Any, fits: Any) -> in
             out, psum = pairs[OUT, i, j, _ROOM], pairs[PSUM, i, j, _ROOM]
             if acc >= 0 and psum > acc:
                 continue
-            for l in range(lengths[2]):
-                total = pairs[LHS, i, l, _ROOM] + pairs[RHS, l, j, _ROOM] + (psum if acc < 0 else out)
-                at[M], at[N], at[K] = i, j, l
+            for c in range(lengths[2]):
+                total = pairs[LHS, i, c, _ROOM] + pairs[RHS, c, j, _ROOM] + (psum if acc < 0 else out)
+                at[M], at[N], at[K] = i, j, c
                 if onchip >= 0 and total > onchip:
                     continue
                 if limited:
@@ -413,7 +410,7 @@ def _fill_fits(unit: Any, sides: Any, lengths: Any, pairs: Any, fits: Any) -> in
                     cols = up(sides[unit[ON_COLS], at[unit[ON_COLS]]], unit[COLS])
                     if rows * cols > tiles:
                         continue
-                fits[i, j, l] = True
+                fits[i, j, c] = True
                 count += 1
     return count
 
@@ -468,7 +465,7 @@ def _fill_lines(
 
 @kernel(error_model="numpy")
 def _fill_stream(
-    unit: Any, operands: Any, length: int, side: int, across: int, along: int, found: Any
+    unit: Any, operands: Any, length: Any, side: Any, across: Any, along: Any, found: Any
 ) -> None:
     apart = max(unit[LOAD], unit[SHIFT_OUT])
     drain = unit[SKEW] + unit[SHIFT_OUT]
@@ -501,8 +498,8 @@ def _fill_stream(
 
 @kernel(error_model="numpy")
 def _onchip(
-    unit: Any, operands: Any, shares: Any, folds: Any, parts: Any, s: int, w: int, ir: int, ic: int, it: int
-) -> int:
+    unit: Any, operands: Any, shares: Any, folds: Any, parts: Any, s: Any, w: Any, ir: Any, ic: Any, it: Any
+) -> Any:
     """Twin of ``traffic.onchip_bytes``, all of share `s` together."""
     across, down = unit[PASSES] * folds[s, 1, ic], unit[PASSES] * folds[s, 0, ir]
     lhs_times, rhs_times, rounds = across, down, np.int64(1)
@@ -521,7 +518,7 @@ def _onchip(
 
 
 @kernel(error_model="numpy")
-def _once(operands: Any, name: int, shape: Any, row: int, col: int) -> tuple[int, int]:
+def _once(operands: Any, name: Any, shape: Any, row: Any, col: Any) -> Any:
     """Twin of ``traffic.once``: (bytes, cycles) when every block of these sides moves once."""
     full_rows = shape[K] if name == RHS else shape[M]
     full_cols = shape[K] if name == LHS else shape[N]
@@ -538,7 +535,7 @@ def _once(operands: Any, name: int, shape: Any, row: int, col: int) -> tuple[int
 
 
 @kernel(error_model="numpy")
-def _kinds(operands: Any, name: int, shape: Any, row: int, col: int) -> tuple[int, int, int, int]:
+def _kinds(operands: Any, name: Any, shape: Any, row: Any, col: Any) -> Any:
     """Port cycles of an operand's (shortest, longest, last, full) block."""
     full_rows = shape[K] if name == RHS else shape[M]
     full_cols = shape[K] if name == LHS else shape[N]
@@ -554,13 +551,13 @@ def _kinds(operands: Any, name: int, shape: Any, row: int, col: int) -> tuple[in
 
 
 @kernel(inline="always", error_model="numpy")
-def _alone(unit: Any, streamed: int) -> int:
+def _alone(unit: Any, streamed: Any) -> Any:
     """Twin of ``Timing.tile``."""
     return unit[LOAD] + streamed + unit[SKEW] + unit[SHIFT_OUT]
 
 
 @kernel(inline="always", error_model="numpy")
-def _part(length: int, tile: int, which: int) -> tuple[int, int]:
+def _part(length: Any, tile: Any, which: Any) -> Any:
     """(how many, side) of the full blocks along a dimension, or of the last one where it is another."""
     count = up(length, tile)
     last = length - (count - 1) * tile
@@ -570,7 +567,7 @@ def _part(length: int, tile: int, which: int) -> tuple[int, int]:
 
 
 @kernel(error_model="numpy")
-def _covering(length: int, tile: int, side: int) -> int:
+def _covering(length: Any, tile: Any, side: Any) -> Any:
     total = np.int64(0)
     for which in range(2):
         count, part = _part(length, tile, which)
@@ -579,7 +576,7 @@ def _covering(length: int, tile: int, side: int) -> int:
 
 
 @kernel(error_model="numpy")
-def _before(a: Any, b: Any) -> bool:
+def _before(a: Any, b: Any) -> Any:
     """Whether key `a` comes before key `b`."""
     for i in range(KEY):
         if a[i] != b[i]:

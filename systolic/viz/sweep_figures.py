@@ -89,8 +89,8 @@ def sensitivity_figure(shown: Any) -> Plot:
     strongest = axes[0]
     told = f"{strongest.axis} matters most: {strongest.ratio:.3g} times between its worst and its best value."
     caption = (
-        f"Geometric mean of {shown.figure} by value of each axis, over the points that differ in that axis alone. "
-        f"{told}"
+        f"Geometric mean of {shown.figure} by value of each axis, over the points that differ in that axis "
+        f"alone. {told}"
     )
     return Plot("sensitivity", figure, caption, told)
 
