@@ -17,7 +17,8 @@ ON_ROWS, ON_COLS, STREAM, OUTPUT_STATIONARY, PORT_NUM, PORT_DEN, MXUS = range(10
 ONCHIP, ACC, BLOCK_TILES = range(17, 20)
 UNIT = 20
 """Columns of `unit`: constants of the array, which dimension (m, n, k: 0, 1, 2) lies on its rows, on its
-columns and streams, its port to the on-chip memory, and the limits of a block (-1: none)."""
+columns and streams, its port to the on-chip memory, and the limits of a block: FOREVER where the on-chip
+memory sets none, -1 where the others do not."""
 
 PLACED, NUM, DEN, LATENCY, BURST, BITS, TRANSPOSED, IN_DRAM = range(8)
 """Columns of `operands`, whose rows are lhs, rhs, out, psum: see :class:`systolic.mapping.plan.Operand`."""

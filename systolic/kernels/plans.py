@@ -403,7 +403,7 @@ def _fill_fits(unit: Any, sides: Any, lengths: Any, pairs: Any, fits: Any) -> An
             for c in range(lengths[2]):
                 total = pairs[LHS, i, c, _ROOM] + pairs[RHS, c, j, _ROOM] + (psum if acc < 0 else out)
                 at[M], at[N], at[K] = i, j, c
-                if onchip >= 0 and total > onchip:
+                if total > onchip:
                     continue
                 if limited:
                     rows = up(sides[unit[ON_ROWS], at[unit[ON_ROWS]]], unit[ROWS])

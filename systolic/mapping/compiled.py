@@ -6,7 +6,7 @@ does not cover (banks, a simulated DRAM, huge matmuls) are left to the mapper.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -98,7 +98,7 @@ class _Split:
                 *(timing.interval, problem.lanes, problem.passes, problem.buffers),
                 *(DIMS.index(axes.rows), DIMS.index(axes.cols), DIMS.index(axes.stream)),
                 *(problem.dataflow == "os", problem.port.cycles_num, problem.port.bytes_den, problem.mxus),
-                *(-1 if limit is None else limit for limit in _limits(problem)),
+                *_limits(problem),
             ],
             np.int64,
         )
@@ -145,8 +145,10 @@ class _Split:
         )
 
 
-def _limits(problem: Problem) -> tuple[int | None, int | None, int | None]:
-    return problem.onchip_bytes, problem.acc_bytes, problem.block_tiles
+def _limits(problem: Problem) -> Iterator[int]:
+    """Of a block: bytes on chip (there may be less than none), in the accumulators, and array tiles."""
+    yield FOREVER if problem.onchip_bytes is None else problem.onchip_bytes
+    yield from (-1 if limit is None else limit for limit in (problem.acc_bytes, problem.block_tiles))
 
 
 def _operand(problem: Problem, name: str) -> tuple[int, ...]:
