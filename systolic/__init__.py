@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from .engine.report import Report
     from .engine.simulation import simulate
     from .errors import SystolicError
+    from .explore.running import sweep
+    from .explore.table import Sweep
     from .measured.calibration import Calibration, calibrate
     from .measured.compare_rows import compare
     from .measured.comparison import Comparison
@@ -36,6 +38,7 @@ __all__ = [
     "Comparison",
     "Gemm",
     "Report",
+    "Sweep",
     "SystolicError",
     "VectorOp",
     "Workload",
@@ -50,6 +53,7 @@ __all__ = [
     "plot",
     "run",
     "simulate",
+    "sweep",
 ]
 
 _HOMES = {
@@ -58,6 +62,7 @@ _HOMES = {
     "Comparison": "measured.comparison",
     "Gemm": "workload",
     "Report": "engine.report",
+    "Sweep": "explore.table",
     "SystolicError": "errors",
     "VectorOp": "workload",
     "Workload": "workload",
@@ -71,6 +76,7 @@ _HOMES = {
     "plot": "viz.figures",
     "run": "engine.execute",
     "simulate": "engine.simulation",
+    "sweep": "explore.running",
 }
 
 

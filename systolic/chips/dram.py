@@ -172,6 +172,7 @@ _OPTIONAL = {"description", "command_buses", "timing.activate_slots"}
 _QUANTITIES: dict[str, Dimension] = {"clock_hz": "frequency", "row_bytes": "size", "access_bytes": "size"}
 
 
+@cache
 def dram_parts() -> tuple[str, ...]:
     """Names of the DRAM parts that ship with the package."""
     return tuple(sorted(path.stem for path in _CATALOGUE.glob("*.toml")))

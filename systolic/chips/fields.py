@@ -180,23 +180,31 @@ class Layout:
         SystolicError
             One line, beginning with the field's path, for each rule that the spec finds broken.
         """
-        return self.parts[""](**self._content(values, ""), sources=sources, notes=notes)
+        by_table: dict[str, Values] = {}
+        for path, value in values.items():
+            table, _, leaf = path.rpartition(".")
+            by_table.setdefault(table, {})[leaf] = value
+        return self.parts[""](**self._content(by_table, ""), sources=sources, notes=notes)
 
-    def _content(self, values: Values, table: str) -> dict[str, Any]:
+    def _content(self, by_table: Mapping[str, Values], table: str) -> dict[str, Any]:
         """Fields of a table, and the tables in it as parts."""
-        content = {f.rpartition(".")[2]: v for f, v in values.items() if f.rpartition(".")[0] == table}
-        for inner in sorted(self.tables, key=self._place):
-            outer, _, name = inner.rpartition(".")
-            if outer != table:
-                continue
-            held = self._content(values, inner)
+        content = dict(by_table.get(table, {}))
+        for inner in self._tables_in.get(table, ()):
+            held = self._content(by_table, inner)
             if held or inner not in self.optional:
-                content[name] = self.parts[inner](**held) if inner in self.parts else held
+                content[inner.rpartition(".")[2]] = self.parts[inner](**held) if inner in self.parts else held
         return content
 
-    def _place(self, table: str) -> int:
-        """Where a table stands in the file layout: with its first field."""
-        return next(i for i, path in enumerate(self.fields) if path.startswith(f"{table}."))
+    @cached_property
+    def _tables_in(self) -> dict[str, list[str]]:
+        """Table -> the tables in it, in the order of the file layout: each stands with its first field."""
+        found: dict[str, list[str]] = {}
+        for inner in sorted(
+            self.tables,
+            key=lambda t: next(i for i, path in enumerate(self.fields) if path.startswith(f"{t}.")),
+        ):
+            found.setdefault(inner.rpartition(".")[0], []).append(inner)
+        return found
 
     def describe(self, chip: Any) -> list[ChipField]:
         """Every field of a chip, in the order of the layout, with its source ("" where none is given)."""

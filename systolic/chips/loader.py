@@ -12,6 +12,7 @@ import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -52,9 +53,9 @@ def load_chip(chip: str | os.PathLike[str] | Chip, overrides: Mapping[str, objec
     if not overrides:
         return draft.finish()
     draft.change(_OVERRIDES, ((path, _parsed(value)) for path, value in overrides.items()))
-    changed = draft.finish()
     changes = ", ".join(f"{path} = {value}" for path, value in overrides.items())
-    return replace(changed, notes=(*changed.notes, f"changed with {_OVERRIDES}: {changes}"))
+    draft.notes += (f"changed with {_OVERRIDES}: {changes}",)
+    return draft.finish()
 
 
 def read_chip(raw: Mapping[str, Any], label: str, folder: Path | None = None) -> Chip:
@@ -160,7 +161,7 @@ class _Draft:
             raise SystolicError(*dict.fromkeys(self.problems)) from None
         raise_if_any(list(dict.fromkeys(self.problems)))
         defaults = {path: "default" for path in values_of(chip) if path not in self.values}
-        return replace(chip, sources=defaults | self.sources)
+        return replace(chip, sources=defaults | self.sources) if defaults else chip
 
     def _excused(self, path: str) -> bool:
         """Whether a complaint about `path` would only repeat that it, or a table around it, was not read."""
@@ -177,10 +178,16 @@ class _Draft:
 
 
 def _draft_of(chip: Chip) -> _Draft:
-    values = values_of(chip)
+    values = dict(_known_values(chip))
     origin = dict.fromkeys(values, chip.name)
     layout = LAYOUTS[chip.kind]
     return _Draft(layout, values, origin, dict(chip.sources), chip.notes, layers=[chip.name])
+
+
+@lru_cache(8)
+def _known_values(chip: Chip) -> Values:
+    """The flat table of a chip; whoever changes one chip again and again has it at once."""
+    return values_of(chip)
 
 
 def _open(chip: object, folder: Path, chain: tuple[Path, ...] = ()) -> _Draft:

@@ -20,6 +20,7 @@ from . import (
     fusion_command,
     measure_command,
     run_command,
+    sweep_command,
     trace_command,
 )
 from .options import DEBUG
@@ -40,6 +41,7 @@ app.command("explain")(explain_command.explain)
 app.command("fusion")(fusion_command.fusion)
 app.command("measure")(measure_command.measure)
 app.command("compare")(compare_command.compare)
+app.command("sweep")(sweep_command.sweep)
 app.command("calibrate")(calibrate_command.calibrate)
 
 INTERRUPTED = 130

@@ -93,7 +93,7 @@ def simulate(
         found at once in one error.
     """
     started = perf_counter()
-    options = _options(mode, dataflow, tile, order, kernel, precision, check)
+    options = choices(mode, dataflow, tile, order, kernel, precision, check)
     if callable(workload):
         from ..models.jaxpr import count_function
 
@@ -160,10 +160,16 @@ def _default_name(index: int, total: int) -> str:
     return "matmul" if total == 1 else f"matmul.{index}"
 
 
-def _options(
+def choices(
     mode: Any, dataflow: Any, tile: Any, order: Any, kernel: Any, precision: Any, check: Any
 ) -> Options:
-    """The user's choices; every wrong one is reported at once."""
+    """The user's choices, checked.
+
+    Raises
+    ------
+    SystolicError
+        One line for each wrong one.
+    """
     problems = [
         f"{name} must be one of {', '.join(allowed)}, got {shown(value)}"
         for name, value, allowed in (
@@ -201,9 +207,8 @@ def _setup(
     storage: Mapping[str, str | None],
 ) -> Setup:
     chip = load_chip(on, overrides)
-    formatted = work if work.dtype is not None else work.with_dtype(chip.native_dtype)
-    formatted = formatted.with_storage(**storage)
-    return Setup(workload=formatted, on=on, overrides=dict(overrides), options=options)
+    given = formatted(work, chip, storage["weights"], storage["kv_cache"])
+    return Setup(workload=given, on=on, overrides=dict(overrides), options=options)
 
 
 def _run(setup: Setup, check: str, progress: Progress) -> tuple[ChipReport, float, float]:
@@ -227,6 +232,35 @@ def _run(setup: Setup, check: str, progress: Progress) -> tuple[ChipReport, floa
         chip=chip, fits=fits, rows=checked, notes=tuple(dict.fromkeys(notes)), not_covered=work.not_covered
     )
     return report, simulated - started, done - simulated
+
+
+def simulate_bare(work: Workload, chip: Chip, options: Options) -> ChipReport:
+    """One workload on one chip, nothing but its rows: no check, no notes, no run without each choice.
+
+    Parameters
+    ----------
+    work
+        In the formats that it has on the chip: see :func:`formatted`.
+    chip
+        With all changes applied.
+    options
+        From :func:`choices`.
+
+    Raises
+    ------
+    SystolicError
+        For a combination that is not modelled or does not fit.
+    """
+    machine = machine_of(chip)
+    steps = machine.lower(work, chip, options)
+    rows = machine.compose(steps, [machine.cost(step, chip) for step in steps], chip)
+    return ChipReport(chip=chip, fits=memory_fit(work, chip), rows=rows, not_covered=work.not_covered)
+
+
+def formatted(work: Workload, chip: Chip, weight_dtype: str | None, kv_dtype: str | None) -> Workload:
+    """A workload in the formats that it has on a chip: the chip's native one where it leaves that open."""
+    given = work if work.dtype is not None else work.with_dtype(chip.native_dtype)
+    return given.with_storage(weights=weight_dtype, kv_cache=kv_dtype)
 
 
 def _simulated(setup: Setup) -> tuple[Sequence[Any], Rows]:

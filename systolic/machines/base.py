@@ -34,6 +34,9 @@ class Options:
         Pinned loop order over blocks, outermost first.
     kernel
         Pinned kernel, by the name that the machine's catalogue gives it.
+    compiled
+        Whether plans are searched in machine code, which takes a second to load and finds the same: for
+        whoever lowers thousands of workloads.
     """
 
     mode: Mode = "tiled"
@@ -41,6 +44,7 @@ class Options:
     tile: tuple[int, int, int] | None = None
     order: str | None = None
     kernel: str | None = None
+    compiled: bool = False
 
     def refuse_all_but(self, honoured: Sequence[str], chip: str) -> None:
         """Refuse choices that a machine does not have.

@@ -191,17 +191,23 @@ def explain(problem: Problem, plan: Plan, ahead: int = 0) -> Explained:
     waiting for memory.
     """
     counts, at, buffers = loop_counts(problem, plan), stages(problem, plan, ahead), problem.buffers
-    outcome = run_nest(counts, at, problem.timing, buffers=buffers)
-    prompt = run_nest(counts, lambda i: at(i).without_latency(), problem.timing, buffers=buffers)
+    return explained(
+        run_nest(counts, at, problem.timing, buffers=buffers),
+        lambda: run_nest(counts, lambda i: at(i).without_latency(), problem.timing, buffers=buffers).cycles,
+        lambda: run_nest(counts, at, replace(problem.timing, load=0), buffers=buffers).cycles,
+    )
+
+
+def explained(outcome: Outcome, prompt: Callable[[], int], at_once: Callable[[], int]) -> Explained:
+    """Cycles by cause of an outcome, from its cycles on a `prompt` memory and with weights `at_once`."""
     causes = dict(outcome.causes)
     stalled = causes.pop("stall_dram", 0)
-    latency = min(stalled, outcome.cycles - prompt.cycles)
+    latency = min(stalled, outcome.cycles - prompt()) if stalled else 0
     causes |= {c: v for c, v in (("stall_dram", stalled - latency), ("stall_latency", latency)) if v}
     shifting = causes.get("weight_load", 0)
     behind = 0
     if shifting:
-        at_once = run_nest(counts, at, replace(problem.timing, load=0), buffers=buffers).cycles
-        saved = outcome.cycles - at_once
+        saved = outcome.cycles - at_once()
         if stalled > saved:
             behind = max(0, shifting - saved)
     return Explained(outcome.cycles, causes, behind, outcome.port_idle)

@@ -133,10 +133,13 @@ class _Lowering:
         self._refuse_other_sums(op)
         splits = self._core_splits(op, formats)
         self._refuse_too_large(op, splits[0].busiest, pins)
-        mapped = search(splits, pins)
+        find = search
+        if self.options.compiled:
+            from ...mapping.compiled import compiled_search as find
+        mapped = find(splits, pins)
         if mapped is None:
             # Activations that stay on chip may leave no room for blocks: they then lie in main memory.
-            mapped = search(self._core_splits(in_memory(op), formats), pins)
+            mapped = find(self._core_splits(in_memory(op), formats), pins)
         if mapped is None:
             raise SystolicError(self._why_no_plan(op))
         return mapped

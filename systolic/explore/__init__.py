@@ -1,0 +1,1 @@
+"""Sweeps over designs and workloads: their spaces, their engines, their store."""
