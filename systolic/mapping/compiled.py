@@ -71,8 +71,8 @@ def _covered(problem: Problem) -> bool:
         if place is None:
             continue
         rows, cols = (problem.size(d) for d in OPERAND_DIMS["out" if name == "psum" else name])
-        line = max(rows, cols) * operand.bits // 8 + place.burst + 1
-        if place.dram is not None or place.cycles_num * max(rows, cols) * line > LARGEST:
+        most = rows * cols * operand.bits // 8 + (rows + cols) * (place.burst + 1)
+        if place.dram is not None or place.cycles_num * most > LARGEST:
             return False
     return True
 
@@ -81,7 +81,7 @@ def _most_fed(problem: Problem) -> int:
     """More bytes than the on-chip port hands over for one array tile of any block."""
     timing = problem.timing
     bits = max(operand.bits for operand in problem.operands.values())
-    longest = problem.passes * max(problem.m, problem.n, problem.k) + timing.rows
+    longest = problem.passes * problem.size(AXES[problem.dataflow].stream) + timing.rows
     return problem.mxus * ((timing.rows + timing.cols) * longest * bits // 8 + 1)
 
 
