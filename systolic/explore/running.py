@@ -173,7 +173,7 @@ class _Running:
         return [outcome.figures if outcome else None for outcome in found]
 
     def _announce(self, total: int, each: float | None, workers: int, done: int = 0) -> None:
-        known = f", {done:,} of them in the store already" if done else ""
+        known = f", {done:,} of them done" if done else ""
         left = max(0, total - done)
         time = ""
         if each is not None and left:
