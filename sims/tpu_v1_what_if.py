@@ -1,20 +1,20 @@
-"""TPU v1's what-if study: what more memory bandwidth, a faster clock or a larger matrix unit would have given.
+"""TPU v1's what-if study: what more bandwidth, a faster clock or a larger matrix unit would have given.
 
     python sims/tpu_v1_what_if.py
 
 Section 7 of the TPU v1 paper (Jouppi et al., In-Datacenter Performance Analysis of a Tensor Processing Unit,
-ISCA 2017, figure 11) scales each of the three from 0.25 to 4 times, for six programs, in its own model. It says
-of its figure: four times the bandwidth makes the programs three times as fast in the mean; clock alone helps
-MLPs and LSTMs not at all; and a larger matrix unit makes the mean slightly worse, as in LSTM1, whose 600 x 600
-weights take nine steps of a 256 x 256 unit, 18 us, but four steps of a 512 x 512 one, 32 us.
+ISCA 2017, figure 11) scales each of the three from 0.25 to 4 times, for six programs, in its own model. It
+finds that four times the bandwidth makes the programs three times as fast in the mean; that clock alone helps
+MLPs and LSTMs hardly at all; and that a larger matrix unit makes the mean slightly worse, as in LSTM1, whose
+600 x 600 weights take nine steps of a 256 x 256 unit, 18 us, but four steps of a 512 x 512 one, 32 us.
 
 Of the programs it prints (table 1) layers, weights and batch, no shapes. Here each fully connected program is
 so many equal square layers: MLP0 5 of 2,000 x 2,000 for a batch of 200, MLP1 4 of 1,118 x 1,118 for 168; of
 LSTM1 its 600 x 600 for 96. The other three programs need shapes that are not printed. Accumulators and
 on-chip memory stay as they are.
 
-What differs: the paper's model loads whole tiles of weights, which costs LSTM1 18 / 32 = 0.56 of its speed with
-a 512 x 512 unit; the simulated chip reads only the weights that there are, and pays for the longer fill.
+What differs: the paper's model loads whole tiles of weights, which costs LSTM1 18 / 32 = 0.56 of its speed
+with a 512 x 512 unit; the simulated chip reads only the weights that there are, and pays for the longer fill.
 """
 
 from __future__ import annotations
