@@ -53,7 +53,7 @@ def load_chip(chip: str | os.PathLike[str] | Chip, overrides: Mapping[str, objec
     if not overrides:
         return draft.finish()
     draft.change(_OVERRIDES, ((path, _parsed(value)) for path, value in overrides.items()))
-    changes = ", ".join(f"{path} = {value}" for path, value in overrides.items())
+    changes = ", ".join(f"{path} = {_told(value)}" for path, value in overrides.items())
     draft.notes += (f"changed with {_OVERRIDES}: {changes}",)
     return draft.finish()
 
@@ -278,6 +278,11 @@ def _header_problems(schema: object, kind: object, base: object) -> list[str]:
     elif kind is not None and kind not in KINDS:
         lines.append(f"kind must be one of {', '.join(KINDS)}, got {shown(kind)}")
     return lines
+
+
+def _told(value: object) -> str:
+    """A value as a note tells it: as it was given."""
+    return value if isinstance(value, str) else shown(value)
 
 
 def _parsed(text: object) -> object:

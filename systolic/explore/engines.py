@@ -153,7 +153,8 @@ class Cluster:
             return future
 
         under_way: dict[Any, Batch] = {}
-        running = as_completed([submit(b) for b in islice(source, IN_FLIGHT * self.workers)])
+        begun = [submit(batch) for batch in islice(source, IN_FLIGHT * self.workers)]
+        running = as_completed(begun, loop=client.loop)
         for future in running:
             batch = under_way.pop(future.key)
             error = future.exception() if future.status == "error" else None

@@ -51,22 +51,24 @@ def up(a: Any, b: Any) -> Any:
 
 
 @kernel(error_model="numpy")
-def moved_bytes(operand: Any, rows: Any, cols: Any, full_rows: Any, full_cols: Any) -> Any:
+def moved_bytes(operands: Any, name: Any, rows: Any, cols: Any, full_rows: Any, full_cols: Any) -> Any:
     """Twin of ``Operand.moved_bytes``."""
-    if operand[TRANSPOSED]:
+    if operands[name, TRANSPOSED]:
         rows, cols, full_cols = cols, rows, full_rows
-    burst = operand[BURST]
+    burst, bits = operands[name, BURST], operands[name, BITS]
     if cols == full_cols:
-        return up((rows * cols * operand[BITS] + 7) // 8, burst) * burst
-    return rows * (up((cols * operand[BITS] + 7) // 8, burst) * burst)
+        size = (rows * cols * bits + 7) // 8
+        return size if burst == 1 else up(size, burst) * burst
+    line = (cols * bits + 7) // 8
+    return rows * (line if burst == 1 else up(line, burst) * burst)
 
 
 @kernel(error_model="numpy")
-def moved_cycles(operand: Any, num_bytes: Any) -> Any:
+def moved_cycles(operands: Any, name: Any, num_bytes: Any) -> Any:
     """Cycles of the port for so many bytes; 0 where nothing has to move."""
-    if not operand[PLACED]:
+    if not operands[name, PLACED]:
         return 0
-    return up(num_bytes * operand[NUM], operand[DEN])
+    return up(num_bytes * operands[name, NUM], operands[name, DEN])
 
 
 @kernel(error_model="numpy")
@@ -74,7 +76,7 @@ def block_cycles(operands: Any, name: Any, shape: Any, rows: Any, cols: Any) -> 
     """Port cycles of a (rows, cols) block of an operand."""
     full_rows = shape[K] if name == RHS else shape[M]
     full_cols = shape[K] if name == LHS else shape[N]
-    return moved_cycles(operands[name], moved_bytes(operands[name], rows, cols, full_rows, full_cols))
+    return moved_cycles(operands, name, moved_bytes(operands, name, rows, cols, full_rows, full_cols))
 
 
 @kernel(error_model="numpy")

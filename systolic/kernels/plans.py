@@ -43,7 +43,6 @@ from .blocks import (
     M,
     N,
     array_work,
-    block_cycles,
     moved_bytes,
     moved_cycles,
     run_nest,
@@ -374,19 +373,16 @@ def _fill_pairs(
             row = sides[by_row, i]
             for j in range(lengths[by_col]):
                 col = sides[by_col, j]
-                found = pairs[name, i, j]
                 for s in range(shares.shape[0]):
-                    size, cycles = _once(operands, name, shares[s], row, col)
-                    moved[s, name, i, j] = size
+                    found = _kinds(operands, name, shares[s, by_row], shares[s, by_col], row, col)
+                    moved[s, name, i, j] = found[0]
                     if s == 0:
-                        found[_BYTES], found[_CYCLES] = size, cycles
-                found[_SHORTEST], found[_LONGEST], found[_LAST], found[_WHOLE] = _kinds(
-                    operands, name, shape, row, col
-                )
+                        for figure in range(6):
+                            pairs[name, i, j, figure] = found[figure]
                 blocks = up(shape[by_row], row) * up(shape[by_col], col) * shape[BATCH]
                 if operands[name, PLACED] or name == PSUM:
                     packed = (row * col * operands[name, BITS] + 7) // 8
-                    found[_ROOM] = packed * (unit[BUFFERS] if blocks > 1 else 1)
+                    pairs[name, i, j, _ROOM] = packed * (unit[BUFFERS] if blocks > 1 else 1)
 
 
 @kernel(error_model="numpy")
@@ -518,36 +514,32 @@ def _onchip(
 
 
 @kernel(error_model="numpy")
-def _once(operands: Any, name: Any, shape: Any, row: Any, col: Any) -> Any:
-    """Twin of ``traffic.once``: (bytes, cycles) when every block of these sides moves once."""
-    full_rows = shape[K] if name == RHS else shape[M]
-    full_cols = shape[K] if name == LHS else shape[N]
-    total_bytes = total_cycles = np.int64(0)
-    for a in range(2):
-        down, rows = _part(full_rows, row, a)
-        for b in range(2):
-            across, cols = _part(full_cols, col, b)
-            if down * across:
-                size = moved_bytes(operands[name], rows, cols, full_rows, full_cols)
-                total_bytes += down * across * size
-                total_cycles += down * across * moved_cycles(operands[name], size)
-    return total_bytes, total_cycles
-
-
-@kernel(error_model="numpy")
-def _kinds(operands: Any, name: Any, shape: Any, row: Any, col: Any) -> Any:
-    """Port cycles of an operand's (shortest, longest, last, full) block."""
-    full_rows = shape[K] if name == RHS else shape[M]
-    full_cols = shape[K] if name == LHS else shape[N]
-    last_row, last_col = (
-        full_rows - (up(full_rows, row) - 1) * row,
-        full_cols - (up(full_cols, col) - 1) * col,
+def _kinds(operands: Any, name: Any, full_rows: Any, full_cols: Any, row: Any, col: Any) -> Any:
+    """What `pairs` holds of an operand but the room: twin of ``traffic.once`` and of what the bounds ask."""
+    rows, cols = up(full_rows, row) - 1, up(full_cols, col) - 1
+    last_row, last_col = full_rows - rows * row, full_cols - cols * col
+    size_a = moved_bytes(operands, name, row, col, full_rows, full_cols)
+    a = moved_cycles(operands, name, size_a)
+    size_b, b, size_c, c, size_d, d = size_a, a, size_a, a, size_a, a
+    if last_col != col:
+        size_b = moved_bytes(operands, name, row, last_col, full_rows, full_cols)
+        b = moved_cycles(operands, name, size_b)
+        size_d, d = size_b, b
+    if last_row != row:
+        size_c = moved_bytes(operands, name, last_row, col, full_rows, full_cols)
+        c = moved_cycles(operands, name, size_c)
+        size_d, d = size_c, c
+        if last_col != col:
+            size_d = moved_bytes(operands, name, last_row, last_col, full_rows, full_cols)
+            d = moved_cycles(operands, name, size_d)
+    return (
+        rows * cols * size_a + rows * size_b + cols * size_c + size_d,
+        rows * cols * a + rows * b + cols * c + d,
+        min(min(a, b), min(c, d)),
+        max(max(a, b), max(c, d)),
+        d,
+        a,
     )
-    a = block_cycles(operands, name, shape, row, col)
-    b = block_cycles(operands, name, shape, row, last_col)
-    c = block_cycles(operands, name, shape, last_row, col)
-    d = block_cycles(operands, name, shape, last_row, last_col)
-    return min(min(a, b), min(c, d)), max(max(a, b), max(c, d)), d, a
 
 
 @kernel(inline="always", error_model="numpy")

@@ -98,16 +98,13 @@ def test_a_failing_point_is_a_row_with_its_reason(tmp_path: Path) -> None:
 
 def test_all_engines_give_the_same_table(tmp_path: Path) -> None:
     pytest.importorskip("distributed")
-    from distributed import Client, LocalCluster
+    from distributed import LocalCluster
 
     here = csv_of(swept(tmp_path, name="here"), tmp_path / "here.csv")
     assert csv_of(swept(tmp_path, name="two", workers=2), tmp_path / "two.csv") == here
-    with (
-        LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address=None, local_directory=str(tmp_path)
-        ) as cluster,
-        Client(cluster),
-    ):
+    with LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address=None, local_directory=str(tmp_path)
+    ) as cluster:
         address = cluster.scheduler_address
         dask = swept(tmp_path, name="dask", workers=None, scheduler=address)
         assert csv_of(dask, tmp_path / "dask.csv") == here

@@ -25,6 +25,7 @@ STUDIES = (
     "harness_agreement",
     "minilm",
     "scalesim_counts",
+    "tpu_v1_what_if",
     "tpu_validation",
     "training_step",
 )
@@ -73,6 +74,15 @@ def test_critical_batches_are_the_published_ones() -> None:
     _, *lines = study("critical_batch").splitlines()
     found = {chip: float(simulated) for chip, _, simulated in map(str.split, lines)}
     assert found == pytest.approx(PUBLISHED_BATCH, rel=0.05)
+
+
+def test_tpu_v1_gains_most_from_memory() -> None:
+    # Jouppi et al., ISCA 2017, section 7: 4x the bandwidth makes programs 3 times as fast in the mean, the
+    # clock alone helps MLPs and LSTMs hardly, and a matrix unit of 512 x 512 makes the mean slightly worse.
+    memory, clock, matrix = (float(line.split()[2]) for line in study("tpu_v1_what_if").splitlines()[-3:])
+    assert memory == pytest.approx(3, rel=0.1)
+    assert 1 <= clock < 1.1
+    assert 0.9 < matrix < 1
 
 
 def test_counts_equal_those_of_scalesim() -> None:
