@@ -241,6 +241,8 @@ class Result:
 
     def times(self, count: int) -> Result:
         """The same result `count` times in a row."""
+        if count == 1:
+            return self
         return replace(
             self,
             cycles=self.cycles * count,

@@ -163,6 +163,11 @@ class Cluster:
                     yield batch, [Outcome(batch[0].key, None, DIED)]
                 for half in _halved(batch) if len(batch) > 1 else ():
                     running.add(submit(half))
+            elif error is not None:
+                raise SystolicError(
+                    f"scheduler: a worker cannot evaluate points: {type(error).__name__}: {error}; it needs "
+                    "the same version of systolic; what is done is kept"
+                ) from error
             else:
                 yield batch, future.result()[1]
             future.release()

@@ -71,12 +71,12 @@ class Evaluator:
         self._ready: dict[tuple[Any, ...], Workload] = {}
 
     def outcome(self, asked: Asked) -> Outcome:
-        """Figures of a point; never raises for what a user can cause."""
+        """Figures of a point, or why there are none: one point never ends a sweep."""
         try:
             return Outcome(asked.key, self.figures(asked.point))
         except SystolicError as error:
             return Outcome(asked.key, None, "; ".join(error.problems))
-        except (MemoryError, ArithmeticError, AssertionError) as error:
+        except Exception as error:
             return Outcome(asked.key, None, f"the simulator failed: {type(error).__name__}: {error}")
 
     def figures(self, point: Mapping[str, Any]) -> dict[str, Any]:

@@ -125,16 +125,16 @@ def describe(step: GemmStep) -> dict[str, Any]:
 
 def plan_bytes(split: CoreSplit, plan: Plan) -> dict[str, dict[str, Traffic]]:
     """Bytes through each level's port, whole chip, one occurrence."""
-    table: dict[str, dict[str, Traffic]] = {}
+    parts: list[Bytes] = []
     for share in split.shares:
         problem, times = share.problem, share.cores * share.problem.batch
         for (name, way), amount in port_totals(problem, plan.tile, plan.order).bytes.items():
             place = problem.operands[name].place
             if place is not None and amount:
-                table = add_bytes(table, {place.level: {name: _traffic(way, times * int(amount))}})
+                parts.append({place.level: {name: _traffic(way, times * int(amount))}})
         for (level, name, way), amount in onchip_bytes(problem, plan.tile, plan.split).items():
-            table = add_bytes(table, {level: {name: _traffic(way, times * int(amount))}})
-    return table
+            parts.append({level: {name: _traffic(way, times * int(amount))}})
+    return add_bytes(*parts)
 
 
 def _traffic(way: str, amount: int) -> Traffic:
