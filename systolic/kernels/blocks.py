@@ -256,13 +256,13 @@ def _run_loops(
             phase[depth] = _LEAVING if count == 1 else _INSIDE
             done[depth] = held[depth] = 0
             skipped[depth] = False
-            inner = kind | (3 if count == 1 else 1) << shift
+            within = kind | (3 if count == 1 else 1) << shift
         elif phase[depth] == _LEAVING:
             depth -= 1
             continue
         elif done[depth] == count - 2:
             phase[depth] = _LEAVING
-            inner = kind | 2 << shift
+            within = kind | 2 << shift
         else:
             if not skipped[depth]:
                 _relative(state, view)
@@ -282,9 +282,9 @@ def _run_loops(
                 for i in range(TALLIES):
                     seen[depth, slot, 9 + i] = counts[i]
             done[depth] += 1
-            inner = kind
+            within = kind
         depth += 1
-        kinds[depth] = inner
+        kinds[depth] = within
         phase[depth] = _ENTERED
     return True
 
