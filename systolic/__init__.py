@@ -12,6 +12,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from .chips.loader import register_chip
+
 if TYPE_CHECKING:
     from .chips import Chip, load_chip
     from .engine.execute import run
@@ -78,6 +80,16 @@ _HOMES = {
     "simulate": "engine.simulation",
     "sweep": "explore.running",
 }
+
+
+def _host() -> Chip:
+    """This machine as a chip, measured where it is first asked for."""
+    from .measured.host_as_chip import host_chip
+
+    return host_chip()
+
+
+register_chip("host", _host)  # here, since chips may not know of measuring, and all that simulates comes by
 
 
 def __getattr__(name: str) -> Any:

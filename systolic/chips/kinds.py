@@ -7,15 +7,17 @@ The engine needs of every kind: ``name``, ``kind``, ``clock_hz`` (of the clock t
 
 from __future__ import annotations
 
+from .cpu import LAYOUT as CPU_LAYOUT
+from .cpu import CpuChip
 from .fields import ChipField, Layout, Values
 from .gpu import LAYOUT as GPU_LAYOUT
 from .gpu import GpuChip
 from .tpu import LAYOUT as TPU_LAYOUT
 from .tpu import TpuChip
 
-Chip = TpuChip | GpuChip
+Chip = TpuChip | GpuChip | CpuChip
 
-LAYOUTS: dict[str, Layout] = {layout.kind: layout for layout in (TPU_LAYOUT, GPU_LAYOUT)}
+LAYOUTS: dict[str, Layout] = {layout.kind: layout for layout in (TPU_LAYOUT, GPU_LAYOUT, CPU_LAYOUT)}
 """Kind -> its fields."""
 
 KINDS = ("tpu", "gpu", "cpu", "fixed-function", "etched")

@@ -14,7 +14,7 @@ from ..workload import Gemm, Workload
 if TYPE_CHECKING:
     import numpy as np
 
-MACHINES = {"tpu": "tpu", "gpu": "gpu"}
+MACHINES = {"tpu": "tpu", "gpu": "gpu", "cpu": "cpu"}
 """Kind of chip -> module of :mod:`systolic.machines` that models it."""
 
 
