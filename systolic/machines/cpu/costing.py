@@ -84,7 +84,8 @@ def gemm_cost(step: GemmStep, chip: CpuChip) -> Result:
         pe_cycles=slots,
         mapped_pe_cycles=cycles * share.cores * max(chip.macs_per_cycle(step.dtype), 1),
         precision=str(precision_of(step, chip)),
-        source=step.mode,
+        # Bytes of the packed kernels follow from the sizes of their blocks: nothing of them is stepped.
+        source=step.mode if step.kernel in LOOPS else "bound",
         mapping=mapping,
     ).times(op.count)
 
